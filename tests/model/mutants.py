@@ -497,12 +497,12 @@ def whatever_is_passed_over_is_parked(patch: Patch) -> None:
 @mutant
 def who_asks_does_not_count_as_there(patch: Patch) -> None:
     honest = routing.uncovered
-    patch.setattr(routing, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
+    patch.setattr(routing, "uncovered", lambda waiting, live, asking: honest(waiting, live))
 
 
 @mutant
 def nothing_is_ever_parked(patch: Patch) -> None:
-    patch.setattr(routing, "nobody_covers", lambda *_: [])
+    patch.setattr(routing, "uncovered", lambda *_: [])
 
 
 @mutant

@@ -128,17 +128,17 @@ def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
 @pytest.mark.parametrize(
     ("outcome", "columns", "says", "facts"),
     [
-        ("success", {}, "it ended well 1 s ago", Outcome("success", "", NOW - 1_000)),
+        ("success", {}, "it completed 1 s ago", Outcome("success", "", NOW - 1_000)),
         (
             "success",
             {"failure_reason": "an earlier try"},
-            "it ended well 1 s ago",
+            "it completed 1 s ago",
             Outcome("success", "", NOW - 1_000),
         ),
         (
             "failed",
             {"failure_reason": "no disk"},
-            "it failed for good 1 s ago: no disk",
+            "it failed 1 s ago: no disk",
             Outcome("failed", "no disk", NOW - 1_000),
         ),
         (
@@ -151,13 +151,13 @@ def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
         (
             "expired",
             {"failure_reason": "execution_deadline"},
-            "its time ran out 1 s ago: execution_deadline",
+            "it expired 1 s ago: execution_deadline",
             Outcome("expired", "execution_deadline", NOW - 1_000),
         ),
         (
             "skipped",
             {},
-            "it was skipped: what it depends on cannot succeed any more 1 s ago",
+            "it was skipped, because its dependencies cannot be met, 1 s ago",
             Outcome("skipped", "", NOW - 1_000),
         ),
     ],
@@ -175,8 +175,8 @@ def test_how_it_ended(outcome: str, columns: dict[str, Any], says: str, facts: O
 def test_who_runs_it_and_how_far_it_is() -> None:
     (reason,) = told("RUNNING").reasons
     assert (
-        reason.says
-        == "worker `worker` (`worker-1`) runs it, attempt 1, begun 10 s ago; its lease ends in 20 s unless renewed"
+        reason.says == "worker `worker` (`worker-1`) runs attempt 1, started 10 s ago; "
+        "its lease expires in 20 s unless renewed"
     )
     assert reason.facts == Holder("worker", "worker-1", NOW - 10_000, NOW + 20_000, 0)
     said = (
@@ -184,19 +184,21 @@ def test_who_runs_it_and_how_far_it_is() -> None:
         .reasons[0]
         .says
     )
-    assert "; so far: 40 %, half of it; " in said
-    assert "; so far: resting; " in told("RUNNING", progress_message="resting").reasons[0].says
+    assert "; progress: 40 %, half of it; " in said
+    assert "; progress: resting; " in told("RUNNING", progress_message="resting").reasons[0].says
 
 
 def test_a_lease_that_ran_out_noticed_or_not() -> None:
     (unnoticed,) = told("RUNNING", lease_expires_at_ms=NOW).reasons
     assert (
         unnoticed.code is Why.LEASE_EXPIRED
-        and "ran out less than a second ago and is about to be taken back" in unnoticed.says
+        and "expired less than a second ago and is about to be marked" in unnoticed.says
     )
     lost = told("LOST", lane=lane("paused"))
     assert codes(lost) == ["lease_expired", "lane_paused"]
-    assert lost.reasons[0].says.startswith("its lease ran out 2 s ago, worker `worker` was silent")
+    assert lost.reasons[0].says.startswith(
+        "its lease expired 2 s ago, worker `worker` did not renew it"
+    )
 
 
 # ---- waiting for somebody to take it
@@ -206,7 +208,7 @@ def test_next_in_line_and_somebody_can() -> None:
     (reason,) = told(workers=(worker(), worker("w-2", lanes=("other",))), ahead=0).reasons
     assert (
         reason.says
-        == "it can be claimed, and 1 live worker can run it; it is the next of lane `default`"
+        == "it can be claimed, and 1 live worker can run it; it is the first of lane `default`"
     )
     assert reason.facts == Queue(0, 1, 1)
     assert reason.since_ms == NOW - 60_000
@@ -215,7 +217,7 @@ def test_next_in_line_and_somebody_can() -> None:
 @pytest.mark.parametrize(
     ("ahead", "says"),
     [
-        (1, "1 execution of lane `default` come first"),
+        (1, "1 execution of lane `default` is ahead"),
         (12, "12 executions"),
         (None, "more than 1,000 executions"),
     ],
@@ -312,7 +314,7 @@ def test_parked_with_nobody_there_or_with_somebody_at_last() -> None:
         "ROUTE", required_capabilities=("gpu",), workers=(worker("a", "gpu"),), lane=lane("paused")
     )
     assert codes(found) == ["waiting_for_capable_worker", "lane_paused"]
-    assert "one is there now" in found.reasons[0].says
+    assert "a capable worker is registered now" in found.reasons[0].says
 
 
 @pytest.mark.parametrize("vector", ["READY", "DELAYED"])
@@ -364,13 +366,13 @@ SPENT = Budget(
 
 def test_which_budget_is_at_its_limit_and_when_it_starts_anew() -> None:
     (reason,) = told("BUDGET", budgets=(SPENT,)).reasons
-    assert reason.says == "budget b-1 has no usd left (5 of 5 used); it starts anew in 2 min"
+    assert reason.says == "budget b-1 has no usd left (5 of 5 used); it resets in 2 min"
     assert (
         reason.facts == SpentBudget("b-1", "usd", 5, 5, NOW + 2 * MIN)
         and reason.until_ms == NOW + 2 * MIN
     )
     forever = Budget("b-2", {"usd": 5}, {"usd": 9}, None)
-    assert "does not start anew by itself" in told("BUDGET", budgets=(forever,)).reasons[0].says
+    assert "has no reset interval" in told("BUDGET", budgets=(forever,)).reasons[0].says
 
 
 def test_several_limits_are_listed_and_an_unused_dimension_is_none() -> None:
@@ -388,8 +390,9 @@ def test_which_report_found_no_room() -> None:
     held = {"blocked_on": "refused:b-1", "blocking_detail": "budget b-1: tokens 90/100"}
     (reason,) = told("BUDGET", budgets=(NAMED,), **held).reasons
     assert reason.says == (
-        "budget `acme/day` (b-1) refused what it reported: 90 of 100 tokens are used, and it asked for more than is left; "
-        "it is held until the budget is reset, given something back, or gets other limits"
+        "budget `acme/day` (b-1) refused its usage report: 90 of 100 tokens are used, and the report "
+        "exceeds the rest; it is blocked until the budget is reset, has usage released, or gets "
+        "other limits"
     )
     assert reason.facts == SpentBudget("b-1", "tokens", 90, 100, None)
     assert reason.hint == "reset_budget, or update_budget with a higher limit"
@@ -399,14 +402,14 @@ def test_which_report_found_no_room() -> None:
     ).reasons
     assert [reason.facts.budget_id for reason in both] == ["b-1", "b-2"]  # type: ignore[union-attr]
     assert (
-        "it is held until the budget starts anew in 2 min, is reset," in both[0].says
+        "it is blocked until the budget resets in 2 min, is reset," in both[0].says
         and both[0].until_ms == NOW + 2 * MIN
     )
 
 
 def test_a_report_refused_by_what_is_not_there_any_more() -> None:
     assert (
-        "has room again"
+        "has capacity again"
         in told("BUDGET", blocked_on="refused:b-9", budgets=(NAMED,)).reasons[0].says
     )
 
@@ -414,8 +417,11 @@ def test_a_report_refused_by_what_is_not_there_any_more() -> None:
 @pytest.mark.parametrize(("vector", "what"), [("BUDGET", "its budget"), ("QUOTA", "its quota")])
 def test_a_limit_that_has_room_again(vector: str, what: str) -> None:
     (reason,) = told(vector, blocking_detail="usd 5/5", quota=FREE).reasons
-    assert reason.says == f"{what} has room again (then: usd 5/5); it is about to be let go"
-    assert told(vector).reasons[0].says == f"{what} has room again; it is about to be let go"
+    assert (
+        reason.says
+        == f"{what} has capacity again (blocked by: usd 5/5); it is about to be unblocked"
+    )
+    assert told(vector).reasons[0].says == f"{what} has capacity again; it is about to be unblocked"
 
 
 @pytest.mark.parametrize(
@@ -424,17 +430,17 @@ def test_a_limit_that_has_room_again(vector: str, what: str) -> None:
         (
             Quota(QUOTA_ID, 10, 2, 0, None, (NOW - 10_000, NOW - 9_000, NOW - 4_000), 9),
             UsedQuota(QUOTA_ID, "rate", 2, 2, 10, NOW + 1_000),
-            "admits 2 in 10 s, and so many were; its window opens in 1 s",
+            "has admitted its 2 in 10 s; its window opens in 1 s",
         ),
         (
             Quota(QUOTA_ID, 0, 1, 0, None, (NOW - 59_000, NOW - 58_000), 0),
             UsedQuota(QUOTA_ID, "rate", 2, 1, 60, NOW + 2_000),
-            "admits 1 in 60 s",
+            "has admitted its 1 in 60 s",
         ),
         (
             Quota(QUOTA_ID, 10, 9, 2, None, (), 2),
             UsedQuota(QUOTA_ID, "concurrency", 2, 2, 10, None),
-            "lets 2 executions run at once, and 2 do",
+            "allows 2 executions at once, and 2 hold a slot",
         ),
         (
             Quota(QUOTA_ID, 10, 9, 2, NOW + MIN, (NOW,), 2),
@@ -444,7 +450,7 @@ def test_a_limit_that_has_room_again(vector: str, what: str) -> None:
         (
             Quota(QUOTA_ID, 10, 9, 1, NOW, (NOW,), 1),
             UsedQuota(QUOTA_ID, "concurrency", 1, 1, 10, None),
-            "lets 1 execution run",
+            "allows 1 execution at once",
         ),
     ],
 )
@@ -516,12 +522,9 @@ def test_reasons_come_in_the_order_in_which_they_have_to_go_away() -> None:
 
 def test_until_when_and_after_which_failure() -> None:
     (later,) = told("DELAYED", delay_until_ms=NOW + MIN).reasons
-    assert (
-        later.says == "it was told to wait for a time; its time comes in 1 min"
-        and later.until_ms == NOW + MIN
-    )
-    assert "its time has come" in told("DELAYED", delay_until_ms=NOW).reasons[0].says
-    assert "its time has come" in told("DELAYED", delay_until_ms=None).reasons[0].says
+    assert later.says == "it is delayed; its delay ends in 1 min" and later.until_ms == NOW + MIN
+    assert "its delay is over" in told("DELAYED", delay_until_ms=NOW).reasons[0].says
+    assert "its delay is over" in told("DELAYED", delay_until_ms=None).reasons[0].says
     after = {
         "reason": "waiting_for_retry_backoff",
         "delay_until_ms": NOW + 9_000,
@@ -531,7 +534,8 @@ def test_until_when_and_after_which_failure() -> None:
     (again,) = told(execution=failed, attempt=attempt(failed, failure_category="io")).reasons
     assert (
         again.says
-        == "its last try failed, and it pauses before the next; its time comes in 9 s. The last failure: boom"
+        == "its last attempt failed, and the next one is delayed; its delay ends in 9 s. "
+        "The last failure: boom"
     )
     assert again.facts == Failure("boom", "io", 0, 1)
     (unknown,) = told(execution=failed).reasons
@@ -603,7 +607,7 @@ TWO = Count(2, CountKind.DISTINCT_SOURCES, ("a",), "approved")
             ("leaf:members[0].members[0]",),
             ["an operator's decision"],
         ),
-        (TimeoutOnly(), (), ["its time to come"]),
+        (TimeoutOnly(), (), ["its timeout"]),
     ],
 )
 def test_what_a_condition_still_needs(
@@ -621,7 +625,7 @@ def test_what_is_awaited_since_when_until_when_and_how_to_answer() -> None:
     (reason,) = told(execution=of, suspension=wait, waitpoints=asked).reasons
     need = "a signal `approved` from 1 more source (of 2) on `a`"
     assert reason.says == (
-        f"it waits for an approval, asked less than a second ago; still needed: {need}; it is cancelled in 1 min"
+        f"it waits for an approval, requested less than a second ago; still needed: {need}; it is cancelled in 1 min"
     )
     assert reason.facts == Wait("waiting_for_signal", (need,), asked, NOW + MIN, "is cancelled")
     assert reason.hint == f"flowfabric signal '{IDENT}' {WAITPOINT_ID} URL --name 'approved'"
@@ -634,7 +638,7 @@ def test_other_ways_to_be_suspended() -> None:
         suspension=suspension(timeout_at_ms=NOW),
         waitpoints=(Awaited(WAITPOINT_ID, "a", ()),),
     )
-    assert over.reasons[0].says.endswith("it fails any moment, its time is over")
+    assert over.reasons[0].says.endswith("it fails now: its timeout is over")
     assert over.reasons[0].hint.endswith("URL")
     nobody = told(execution=suspended(), suspension=suspension(OperatorOnly()))
     assert "resume_execution" in nobody.reasons[0].hint and nobody.reasons[0].until_ms is None
@@ -654,12 +658,12 @@ def test_other_ways_to_be_suspended() -> None:
 def test_who_holds_it_back() -> None:
     (held,) = told("OPBLOCK", blocking_detail="audit", last_transition_at=NOW - MIN).reasons
     assert (
-        held.says == "an operator holds it back, since 1 min ago: audit"
+        held.says == "an operator blocks it, since 1 min ago: audit"
         and "unblock_execution" in held.hint
     )
     assert (
         told("LANEBLOCK", last_transition_at=NOW - MIN).reasons[0].says
-        == "a policy of its lane holds it back, since 1 min ago"
+        == "a policy of its lane blocks it, since 1 min ago"
     )
     gone = told("OPBLOCK", reason="paused_by_flow_cancel", lane=lane("paused"))
     assert codes(gone) == ["paused_by_flow_cancel"] and "will not run" in gone.reasons[0].says

@@ -36,7 +36,7 @@ from flowfabric.model.quota import (
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.claims.admission import Spent, holders, room
+from flowfabric.rules.claims.admission import Breach, capacity_of, slot_holders
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.limits.quotas import Holder, Slot
 from flowfabric.store.port import GetAll, Scan
@@ -92,7 +92,7 @@ class QuotaMaintenance(Quotas):
         )
         waiting = [from_core_row(row) for row in loaded.rows[0]]
         rooms: dict[UUID, int | None] = {}
-        over: dict[str, Spent] = {}
+        over: dict[str, Breach] = {}
         await self._look_at(waiting, rooms, over, set())
         for execution in waiting:
             if quotas.is_lifted(execution, over, rooms):
@@ -120,7 +120,7 @@ class QuotaMaintenance(Quotas):
         found += await self._drop_orphans(quota)
         whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
         loaded = await self.store.load(quota_reads(whole, await self.store.now_ms()))
-        held = holders(standing_of(quota, loaded.rows, loaded.now_ms))
+        held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
         if plan is not None:
             found += isinstance(await self.store.commit(plan), Applied)
@@ -189,7 +189,7 @@ class QuotaMaintenance(Quotas):
         released = 0
         after: tuple[Any, ...] | None = None
         rooms: dict[UUID, int | None] = {}
-        over: dict[str, Spent] = {}
+        over: dict[str, Breach] = {}
         seen: set[str] = set()
         while released < size:
             loaded = await self.store.load(
@@ -217,7 +217,7 @@ class QuotaMaintenance(Quotas):
         self,
         waiting: list[Execution],
         rooms: dict[UUID, int | None],
-        over: dict[str, Spent],
+        over: dict[str, Breach],
         seen: set[str],
     ) -> None:
         """The limits of these that have not been looked at in this pass."""
@@ -243,6 +243,6 @@ class QuotaMaintenance(Quotas):
         for at, quota in enumerate(policies):
             rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
             standing = standing_of(quota, rows, loaded.now_ms)
-            rooms[quota.quota_policy_id] = room(
-                quota, len(holders(standing)), standing.window, loaded.now_ms
+            rooms[quota.quota_policy_id] = capacity_of(
+                quota, len(slot_holders(standing)), standing.window, loaded.now_ms
             ).left
