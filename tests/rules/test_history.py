@@ -19,10 +19,10 @@ from flowfabric.rules.executions.history import (
     OPERATIONS,
     ROWS,
     SIGNALS,
-    Chosen,
+    EventReader,
+    FirstLines,
     Line,
-    Place,
-    Teller,
+    PageEnd,
 )
 
 WHO = ExecutionId.of(3, UUID(int=9))
@@ -57,10 +57,10 @@ def life(*tries: Tried, **said: Any) -> Life:
 
 
 def told(about: Life, source: int, *rows: tuple[Any, ...]) -> list[HistoryEntry]:
-    teller = Teller(about, source)
+    teller = EventReader(about, source)
     return [
         line.entry
-        for line in (*(line for row in rows for line in teller.tell(row)), *teller.rest())
+        for line in (*(line for row in rows for line in teller.read(row)), *teller.flush())
     ]
 
 
@@ -236,18 +236,20 @@ def test_going_on_is_no_end() -> None:
 
 def test_a_signal_with_its_source_and_its_name() -> None:
     signal = UUID(int=4)
-    (line,) = Teller(life(), SIGNALS).tell((1, WHO.uuid, signal, UUID(int=5), "bob", "no_match", 9))
+    (line,) = EventReader(life(), SIGNALS).read(
+        (1, WHO.uuid, signal, UUID(int=5), "bob", "no_match", 9)
+    )
     assert (line.entry.what, line.entry.details) == (
         What.SIGNALLED,
         {"effect": "no_match", "source": "bob"},
     )
-    assert history.about([line]) == [(WHO, signal)]
-    assert history.named(line, "go").details == {
+    assert history.signals_of([line]) == [(WHO, signal)]
+    assert history.with_signal_name(line, "go").details == {
         "effect": "no_match",
         "source": "bob",
         "signal": "go",
     }
-    assert history.about([next(history.row_lines(life()))]) == []
+    assert history.signals_of([next(history.row_lines(life()))]) == []
 
 
 def operation(kind: str, details: str | None = None) -> tuple[Any, ...]:
@@ -318,10 +320,10 @@ def test_a_wait_whose_end_an_event_tells_is_told_once() -> None:
     (row,) = [
         line for line in history.row_lines(life(waits=waits)) if line.entry.what is What.RESUMED
     ]
-    (event,) = Teller(life(), ENDINGS).tell((1, WHO.uuid, "resumable", 120))
-    assert history.once([event, row], None) == [event]
-    assert history.once([row], event.key) == []
-    assert history.once([row], None) == [row]
+    (event,) = EventReader(life(), ENDINGS).read((1, WHO.uuid, "resumable", 120))
+    assert history.without_repeats([event, row], None) == [event]
+    assert history.without_repeats([row], event.key) == []
+    assert history.without_repeats([row], None) == [row]
 
 
 FLOW_ROW = Flow(3, FLOW, 0, "open", 50, None, 0, None, None, None, "{}")
@@ -357,22 +359,22 @@ def test_the_flow_itself() -> None:
 
 
 def test_an_outbox_keeps_its_own_order_whatever_the_times_say() -> None:
-    teller = Teller(life(), LEASES)
+    teller = EventReader(life(), LEASES)
     rows = [
         lease(1, "acquired", 9),
         lease(2, "revoked", 9, "delayed"),
         lease(3, "acquired", 9),
         lease(4, "expired", 3),
     ]
-    keys = [line.key for row in rows for line in teller.tell(row)]
+    keys = [line.key for row in rows for line in teller.read(row)]
     assert keys == sorted(keys) and len(set(keys)) == 4
 
 
 def test_within_a_millisecond_creation_comes_first_and_the_end_last() -> None:
     made = next(history.row_lines(life()))
     assert made.key == history.creation_key(WHO, CORE.created_at_ms)
-    (claimed,) = Teller(life(), LEASES).tell(lease(1, "acquired", 100))
-    (ended,) = Teller(life(), ENDINGS).tell((1, WHO.uuid, "success", 100))
+    (claimed,) = EventReader(life(), LEASES).read(lease(1, "acquired", 100))
+    (ended,) = EventReader(life(), ENDINGS).read((1, WHO.uuid, "success", 100))
     assert sorted([ended, claimed, made], key=lambda line: line.key) == [made, claimed, ended]
 
 
@@ -387,7 +389,7 @@ def line(at: int, source: int = ROWS, number: int = 0) -> Line:
 def test_the_first_lines_are_chosen_whatever_order_they_come_in(seed: int, limit: int) -> None:
     lines = [line(at, number=at % 3) for at in range(40)]
     mixed = random.Random(seed).sample(lines, len(lines))
-    chosen = Chosen(limit, lines[9].key)
+    chosen = FirstLines(limit, lines[9].key)
     for each in mixed:
         chosen.add(each)
         assert len(chosen._lines) <= 2 * limit
@@ -395,7 +397,7 @@ def test_the_first_lines_are_chosen_whatever_order_they_come_in(seed: int, limit
 
 
 def test_what_lies_behind_everything_that_fits_is_known() -> None:
-    chosen = Chosen(2, None)
+    chosen = FirstLines(2, None)
     assert not chosen.is_beyond(line(9).key)
     for at in (5, 7):
         chosen.add(line(at))
@@ -403,7 +405,7 @@ def test_what_lies_behind_everything_that_fits_is_known() -> None:
 
 
 def test_what_is_known_to_be_new_is_told_even_if_its_time_has_passed() -> None:
-    chosen = Chosen(2, line(9).key)
+    chosen = FirstLines(2, line(9).key)
     chosen.add(line(5))
     chosen.add(line(6), new=True)
     assert [each.key[0] for each in chosen.lines()] == [6]
@@ -411,13 +413,13 @@ def test_what_is_known_to_be_new_is_told_even_if_its_time_has_passed() -> None:
 
 def test_a_place_remembers_how_far_each_outbox_was_told() -> None:
     page = [line(1), line(2, LEASES, 4), line(3, SIGNALS, 7), line(4, LEASES, 6)]
-    first = history.place_of(page, None, 1)
-    assert first == Place(page[-1].key, (6, 0, 7, 0), 1)
-    late = history.place_of([line(2, ENDINGS, 3)], first, 1)
-    assert late == Place(page[-1].key, (6, 3, 7, 0), 1)
+    first = history.page_end(page, None, 1)
+    assert first == PageEnd(page[-1].key, (6, 0, 7, 0), 1)
+    late = history.page_end([line(2, ENDINGS, 3)], first, 1)
+    assert late == PageEnd(page[-1].key, (6, 3, 7, 0), 1)
 
 
 def test_the_attempt_that_ran_at_the_end_of_a_page() -> None:
-    (claimed,) = Teller(life(TRIED), LEASES).tell(lease(1, "acquired", 5))
+    (claimed,) = EventReader(life(TRIED), LEASES).read(lease(1, "acquired", 5))
     assert history.last_attempt([line(1), claimed, line(9)], None) == 0
     assert history.last_attempt([line(1)], 3) == 3
