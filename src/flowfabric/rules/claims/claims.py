@@ -16,7 +16,7 @@ from flowfabric.errors import (
     invalid,
 )
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind
+from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind, ResumeToken
 from flowfabric.plan import (
     Absent,
     Add,
@@ -211,11 +211,9 @@ def claim_execution(
     plan = claim_plan(
         CLAIM_ONE,
         execution,
-        lease_id=lease_id,
-        attempt_id=attempt_id,
-        worker_id=args.worker_id,
-        instance=args.worker_instance_id,
-        ttl_ms=args.lease_ttl_ms,
+        args,
+        lease_id,
+        attempt_id,
         timeout_ms=args.attempt_timeout_ms,
         attempt_policy=policy_text(args.attempt_policy_json),
         deadline_at_ms=args.execution_deadline_at,
@@ -263,17 +261,10 @@ def claim_resumed(
         return Reject(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
     if snapshot.live_grant is not None and snapshot.live_grant.worker_id != args.worker_id:
         return Reject(Contention(ContentionKind.INVALID_CLAIM_GRANT))
-    plan = claim_plan(
-        CLAIM_ONE,
-        execution,
-        lease_id=lease_id,
-        attempt_id=attempt_id,
-        worker_id=args.worker_id,
-        instance=args.worker_instance_id,
-        ttl_ms=args.lease_ttl_ms,
-        timeout_ms=args.remaining_attempt_timeout_ms,
+    timeout_ms = args.remaining_attempt_timeout_ms
+    return Commit(
+        claim_plan(CLAIM_ONE, execution, args, lease_id, attempt_id, timeout_ms=timeout_ms)
     )
-    return Commit(plan)
 
 
 def issue_grant_and_claim(
@@ -289,17 +280,13 @@ def issue_grant_and_claim(
     refused = _takeable(snapshot, execution)
     if refused is not None:
         return Reject(refused)
-    plan = claim_plan(
-        CLAIM_ONE,
-        execution,
-        lease_id=lease_id,
-        attempt_id=attempt_id,
+    operator = ClaimResumedArgs(
+        execution_id=execution.id,
         worker_id="operator",
-        instance="operator",
-        ttl_ms=ttl_ms,
-        timeout_ms=None,
+        worker_instance_id="operator",
+        lease_ttl_ms=ttl_ms,
     )
-    return Commit(plan)
+    return Commit(claim_plan(CLAIM_ONE, execution, operator, lease_id, attempt_id))
 
 
 def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
@@ -322,13 +309,11 @@ def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
 def claim_plan(
     form: Form,
     execution: Execution,
-    *,
+    claimer: ClaimExecutionArgs | ClaimResumedArgs | ResumeToken,
     lease_id: UUID,
     attempt_id: UUID,
-    worker_id: str,
-    instance: str,
-    ttl_ms: int,
-    timeout_ms: int | None,
+    *,
+    timeout_ms: int | None = None,
     attempt_policy: str | None = None,
     lost: bool = False,
     deadline_at_ms: int | None = None,
@@ -343,10 +328,10 @@ def claim_plan(
         **named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id if new_id else execution.current_attempt_id,
-        worker_id=worker_id,
-        worker_instance_id=instance,
-        lease_ttl_ms=ttl_ms,
-        renew_within_ms=renew_within_ms(ttl_ms),
+        worker_id=claimer.worker_id,
+        worker_instance_id=claimer.worker_instance_id,
+        lease_ttl_ms=claimer.lease_ttl_ms,
+        renew_within_ms=renew_within_ms(claimer.lease_ttl_ms),
         timeout_ms=timeout_ms or stored,
         lease_reclaim_count=int(losses),
         expired_epoch=execution.lease_epoch if lost else execution.expired_epoch,

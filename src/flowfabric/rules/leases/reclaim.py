@@ -149,11 +149,9 @@ def claim_from_resume_grant(
     plan = claim_plan(
         RECLAIM_SAME,
         execution,
-        lease_id=lease_id,
-        attempt_id=attempt_id,
-        worker_id=token.worker_id,
-        instance=token.worker_instance_id,
-        ttl_ms=token.lease_ttl_ms,
+        token,
+        lease_id,
+        attempt_id,
         timeout_ms=execution.attempt_timeout_ms if leased else None,
         lost=lost,
     )
