@@ -507,12 +507,12 @@ def nothing_is_ever_parked(patch: Patch) -> None:
 
 @mutant
 def parked_work_hides_from_who_never_registered(patch: Patch) -> None:
-    patch.setattr(routing, "within_reach", lambda *_: [])
+    patch.setattr(routing, "claimable", lambda *_: [])
 
 
 @mutant
 def a_registration_frees_what_it_cannot_run(patch: Patch) -> None:
-    patch.setattr(routing, "coverable", lambda waiting, *_: list(waiting))
+    patch.setattr(routing, "covered_by", lambda waiting, *_: list(waiting))
 
 
 @mutant

@@ -60,7 +60,7 @@ def policy(
         (policy(closed=NOW), 0, (), Capacity()),
     ],
 )
-def test_the_room_a_quota_has(
+def test_the_capacity_of_a_quota(
     quota: QuotaPolicy | None, held: int, window: tuple[int, ...], found: Capacity
 ) -> None:
     assert capacity_of(quota, held, window, NOW) == found
@@ -119,7 +119,7 @@ def test_a_budget_that_is_spent(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"hard_limits":{"a":"5"}}'])
-def test_a_stored_budget_that_makes_no_sense_is_not_taken_for_none(text: str) -> None:
+def test_an_unreadable_stored_budget_is_an_error(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption"):
         breach_of(BudgetState("x", text, {}))
 
@@ -134,13 +134,13 @@ def decided(standing: Standing | None, **around: Any) -> Decision:
     return admission.admitted(found, grants.issue_claim_grant(found, args, grant_id="g"))
 
 
-def test_nothing_is_asked_without_limits() -> None:
+def test_nothing_is_checked_without_limits() -> None:
     plain = decided(None)
     assert isinstance(plain, Commit) and plain.first == () and plain.plan.form is grants.ISSUE_GRANT
 
 
 @pytest.mark.parametrize("decision", [Return(5), Reject(Contention(ContentionKind.LEASE_CONFLICT))])
-def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
+def test_decisions_that_start_nothing_are_unchanged(decision: Decision) -> None:
     found = structs.replace(snapshot(execution()), standing=Standing(policy(cap=1), OTHERS))
     assert admission.admitted(found, decision) is decision
     other = Commit(grants.mismatch_plan(execution()))
@@ -159,7 +159,7 @@ def test_an_admission_is_counted_under_the_version_it_was_decided_at(
     assert act.plan.form.args == grants.ISSUE_GRANT.args
 
 
-def test_unlimited_by_a_quota_nobody_defined() -> None:
+def test_an_undefined_quota_is_unlimited() -> None:
     act = decided(Standing(None))
     assert isinstance(act, Commit) and act.first == ()
 
@@ -182,14 +182,14 @@ def test_a_full_quota_refuses(standing: Standing) -> None:
     assert isinstance(refused, Reject) and refused.error.code == "concurrency_limit_exceeded"
 
 
-def test_each_holder_counts_once_and_the_one_that_asks_does_not() -> None:
+def test_each_holder_counts_once_and_the_claimer_does_not() -> None:
     own = frozenset([IDENT.uuid])
     same = frozenset([UUID(int=1)])
     assert isinstance(decided(Standing(policy(cap=2), same, same, same)), Commit)
     assert isinstance(decided(Standing(policy(cap=2), same | own)), Commit)
 
 
-def test_who_holds_a_place_already_is_not_asked_again() -> None:
+def test_a_holder_of_a_slot_is_admitted_again() -> None:
     by_hand = decided(Standing(policy(cap=3), OTHERS, admitted=frozenset([IDENT.uuid])))
     assert isinstance(by_hand, Commit) and by_hand.first == ()
     granted = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW)
@@ -198,7 +198,7 @@ def test_who_holds_a_place_already_is_not_asked_again() -> None:
     assert isinstance(lapsed, Reject)
 
 
-def test_budgets_are_asked_before_the_quota() -> None:
+def test_budgets_are_checked_before_the_quota() -> None:
     budgets = (
         BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}),
         BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}),
@@ -244,7 +244,7 @@ def test_the_ready_order() -> None:
     assert [c.execution_id.int for c in admission.queue_order(found)] == [1, 9, 2, 3]
 
 
-def test_the_best_go_to_the_first_who_asks_as_far_as_there_is_room() -> None:
+def test_executions_go_to_requests_in_queue_order_up_to_the_capacity() -> None:
     found = [waiting(n, "q") for n in range(1, 6)] + [waiting(6), waiting(7)]
     shared = distribute([asks(2), asks(2), asks(3)], found, {"q": 3}, {}, NOW)
     assert shared.shares == [
@@ -256,7 +256,7 @@ def test_the_best_go_to_the_first_who_asks_as_far_as_there_is_room() -> None:
     assert (shared.unmet, shared.full, shared.denied) == ([0, 0, 2], {"q"}, [])
 
 
-def test_a_gate_without_a_limit_has_room_for_all() -> None:
+def test_a_gate_without_a_limit_admits_everything() -> None:
     found = [waiting(n, "q", partition_key=n) for n in (1, 2)]
     for rooms in ({}, {"q": None}):
         shared = distribute([asks(5)], found, rooms, {}, NOW)
@@ -264,7 +264,7 @@ def test_a_gate_without_a_limit_has_room_for_all() -> None:
         assert (shared.unmet, shared.full) == ([3], set())
 
 
-def test_each_gets_what_he_can_run_and_those_nobody_can_are_passed_over() -> None:
+def test_requests_get_only_executions_they_can_run() -> None:
     gpu, eu = {"required_capabilities": ("gpu",)}, {"required_capabilities": ("eu",)}
     found = [waiting(1, "q", **gpu), waiting(2, "q", **eu), waiting(3, "q"), waiting(4, "q", **gpu)]
     shared = distribute([asks(1), asks(5, "gpu")], found, {}, {}, NOW)
@@ -272,12 +272,12 @@ def test_each_gets_what_he_can_run_and_those_nobody_can_are_passed_over() -> Non
     assert shared.unmet == [0, 3]
 
 
-def test_nobody_is_asked_once_all_are_served() -> None:
+def test_no_candidate_is_read_once_all_requests_are_met() -> None:
     shared = distribute([asks(1)], [waiting(1), waiting(2)], {}, {"b": Breach("b", "t", 1, 1)}, NOW)
     assert shared.shares == [Share(0, "", 1)] and shared.denied == []
 
 
-def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
+def test_a_reserved_execution_goes_to_its_worker_until_the_reservation_ends() -> None:
     held = {"reserved_for": "me", "reserved_until_ms": NOW}
     found = [
         waiting(1, "q", **held),
@@ -294,7 +294,7 @@ def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
     assert full.shares == [Share(0, "q", 1, 1, ids(1), "me")] and not full.denied and not full.full
 
 
-def test_a_spent_budget_holds_its_executions_back_before_the_quota_is_asked() -> None:
+def test_a_spent_budget_blocks_its_executions_before_the_quota_is_checked() -> None:
     breach = Breach("b", "t", 5, 5)
     found = [
         waiting(1, "q", budget_ids=("a", "b")),

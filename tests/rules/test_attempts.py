@@ -8,10 +8,10 @@ from msgspec import structs
 
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
+from flowfabric.model.lease import BackendTag, Completed
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
-from flowfabric.rules.leases import attempts, renewal
+from flowfabric.rules.leases import attempts
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -59,63 +59,6 @@ def check_released(after: Execution, *, epoch: int = RUNNING.lease_epoch) -> Non
         RUNNING.version + 1,
         NOW,
     )
-
-
-# ---- renew and progress
-
-
-@pytest.mark.parametrize("ttl", [TTL, 5, 60_000])
-@pytest.mark.parametrize("said", [1, 86_400_000])
-def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, said: int) -> None:
-    act = renewal.renew(handle(RUNNING, lease_ttl_ms=said))
-    store = seeded(RUNNING, TRIED)
-    assert isinstance(commit(store, renewal.renew_for(handle(RUNNING), ttl)), Applied)
-    done = commit(store, act.plan)
-    assert isinstance(done, Applied)
-    assert act.result(done) == LeaseRenewal(NOW + ttl, RUNNING.lease_epoch)
-    after = stored(store)
-    assert (
-        after.lease_expires_at_ms,
-        after.lease_last_renewed_at,
-        after.lease_renewal_deadline,
-    ) == (
-        NOW + ttl,
-        NOW,
-        NOW + ttl * 2 // 3,
-    )
-    assert (after.lease_epoch, after.version, after.attempt_timeout_at_ms) == (
-        RUNNING.lease_epoch,
-        RUNNING.version,
-        NOW + 40,
-    )
-    assert stored_attempt(store).lease_expires_at_ms == NOW + ttl
-    assert told(store) == (["renewed", "renewed"], [], [])
-
-
-@pytest.mark.parametrize(
-    ("percent", "message", "kept"),
-    [
-        (50, None, (50, "old")),
-        (0, None, (0, "old")),
-        (None, "new", (10, "new")),
-        (None, "", (10, "")),
-        (60, "new", (60, "new")),
-    ],
-)
-def test_progress_leaves_alone_what_is_not_given(
-    percent: int | None, message: str | None, kept: tuple[int, str]
-) -> None:
-    before = execution("RUNNING", progress_pct=10, progress_message="old")
-    store = seeded(before, attempt(before))
-    assert isinstance(commit(store, renewal.progress(handle(before), percent, message)), Applied)
-    after = stored(store)
-    assert (after.progress_pct, after.progress_message) == kept
-    assert (after.progress_updated_at, after.last_mutation_at, after.version) == (
-        NOW,
-        NOW,
-        before.version,
-    )
-    assert (after.last_transition_at, told(store)) == (before.last_transition_at, ([], [], []))
 
 
 # ---- complete
@@ -341,7 +284,7 @@ def test_giving_up_cancels_and_fences_the_own_handle() -> None:
 # ---- the stored lease as a handle
 
 
-def test_the_stored_lease_stands_in_for_a_handle() -> None:
+def test_a_handle_is_built_from_the_stored_lease() -> None:
     assert attempts.holder(RUNNING, BackendTag.SQLITE, TTL) == HELD
     assert attempts.holder(RUNNING, BackendTag.POSTGRES).tag is BackendTag.POSTGRES
     assert (
@@ -353,7 +296,7 @@ def test_the_stored_lease_stands_in_for_a_handle() -> None:
 
 
 @pytest.mark.parametrize("missing", ["current_attempt_id", "current_lease_id"])
-def test_without_a_lease_there_is_no_holder(missing: str) -> None:
+def test_a_handle_needs_a_stored_lease(missing: str) -> None:
     with pytest.raises(AssertionError):
         attempts.holder(execution("RUNNING", **{missing: None}), BackendTag.SQLITE)
 
@@ -441,13 +384,13 @@ def test_a_retry_that_was_claimed_again_is_a_conflict() -> None:
     assert refusal(why) == "lease_conflict"
 
 
-def test_when_the_lease_is_fine_the_call_is_tried_again() -> None:
+def test_a_refused_call_under_a_live_lease_is_tried_again() -> None:
     assert attempts.explain(snapshot(RUNNING), HELD, "success") is None
     assert attempts.explain(snapshot(RUNNING), HELD) is None
 
 
 @pytest.mark.parametrize("marks", [True, False])
-def test_only_calls_that_matter_mark_an_expired_lease(marks: bool) -> None:
+def test_marks_controls_whether_an_expired_lease_is_marked(marks: bool) -> None:
     late = execution("RUNNING", lease_expires_at_ms=NOW)
     why = attempts.explain(snapshot(late), handle(late), marks=marks)
     assert isinstance(why, Reject)

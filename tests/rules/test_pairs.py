@@ -270,7 +270,7 @@ def test_a_plan_sent_twice_is_applied_once(state: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_lease_that_runs_out_between_load_and_commit_is_not_written_under(name: str) -> None:
+def test_a_lease_that_expires_between_load_and_commit_writes_nothing(name: str) -> None:
     row = execution("RUNNING", lease_expires_at_ms=NOW)
     store = seeded(row, attempt(row))
     assert isinstance(commit(store, HOLDERS[name].plan(handle(row))), Refused)

@@ -114,7 +114,9 @@ def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **aroun
         (None, 1_000, True),
     ],
 )
-def test_a_loss_too_many_ends_it(decide: Any, limit: int | None, count: int, over: bool) -> None:
+def test_exceeding_the_reclaim_limit_fails_the_execution(
+    decide: Any, limit: int | None, count: int, over: bool
+) -> None:
     before = lost(max_reclaim_count=limit, lease_reclaim_count=count)
     decision = decide(before)
     assert isinstance(decision, Commit)
@@ -178,12 +180,12 @@ NOT_RECLAIMABLE = [
 RECLAIMABLE = [LOST, TAKEN_AWAY, interrupted("lease_expired"), interrupted("lease_revoked")]
 
 
-def test_a_reclaim_grant_for_what_does_not_exist() -> None:
+def test_a_reclaim_grant_of_a_missing_execution_is_refused() -> None:
     assert refusal(granted(None)) == "execution_not_found"
 
 
 @pytest.mark.parametrize(("of", "detail"), NOT_RECLAIMABLE)
-def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
+def test_not_reclaimable_answers_name_the_state(of: Execution, detail: str) -> None:
     assert answer(granted(of, grant=grant("reclaim"))) == NotReclaimable(IDENT, detail)
     assert answer(reclaimed(of)) == NotReclaimable(
         IDENT, f"{detail}; exec transitioned after grant issuance"
@@ -191,7 +193,7 @@ def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
 
 
 @pytest.mark.parametrize("decide", [granted, reclaimed])
-def test_a_lease_that_ran_out_unnoticed_is_marked_first(decide: Any) -> None:
+def test_an_unmarked_expired_lease_is_marked_first(decide: Any) -> None:
     decision = decide(RAN_OUT)
     assert isinstance(decision, Commit) and decision.result is DECIDE_AGAIN
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
@@ -203,7 +205,7 @@ def test_a_second_grant_is_refused_before_capabilities_are_compared(kind: str) -
     assert refusal(granted(needs, grant=grant(kind, expires_in=0))) == "grant_already_exists"
 
 
-def test_a_worker_that_lacks_something_gets_no_grant_and_leaves_a_mark() -> None:
+def test_a_worker_without_the_capabilities_gets_no_grant_and_the_mismatch_is_stored() -> None:
     needs = execution("LOST", required_capabilities=("eu", "gpu"))
     decision = granted(needs, capabilities=("x",))
     assert isinstance(decision, Commit) and decision.result == NotReclaimable(
@@ -248,7 +250,7 @@ def test_reclaiming_under_another_workers_grant_is_refused(expires_in: int) -> N
 
 
 @pytest.mark.parametrize("of", [None, LOST, RUNNING])
-def test_a_reclaim_grant_that_ran_out_is_dropped(of: Execution | None) -> None:
+def test_an_expired_reclaim_grant_is_dropped(of: Execution | None) -> None:
     old = grant("reclaim", expires_in=-1)
     decision = reclaimed(of, grant=old)
     assert isinstance(decision, Commit) and decision.result == GrantNotFound(IDENT)
@@ -267,7 +269,7 @@ def test_dropping_an_old_grant_never_drops_the_one_that_replaced_it() -> None:
     assert load(store).grant == fresh
 
 
-def test_reclaiming_what_does_not_exist() -> None:
+def test_reclaiming_a_missing_execution_is_refused() -> None:
     assert refusal(reclaimed(None)) == "execution_not_found"
 
 
@@ -351,7 +353,7 @@ def test_a_reclaimed_attempt_gets_its_full_time(limit: int | None, at: int | Non
 
 
 @pytest.mark.parametrize(("expires_in", "dropped"), [(-1, True), (0, False)])
-def test_the_sweep_of_grants_drops_only_what_ran_out(expires_in: int, dropped: bool) -> None:
+def test_the_sweep_of_grants_drops_only_expired_ones(expires_in: int, dropped: bool) -> None:
     store = seeded(grant(expires_in=expires_in))
     plan = reclaim.drop_expired(IDENT.partition_index, IDENT.uuid)
     assert isinstance(commit(store, plan), Applied) is dropped

@@ -44,7 +44,7 @@ def worker(*offered: str, namespace: str = "default") -> WorkerInfo:
         (("x", "eu", "gpu"), False),
     ],
 )
-def test_a_worker_passes_over_what_it_does_not_cover_whole(
+def test_a_worker_runs_only_executions_whose_capabilities_it_covers(
     offered: tuple[str, ...], passed: bool
 ) -> None:
     head = waiting("eu", "gpu")
@@ -63,7 +63,7 @@ def test_a_worker_passes_over_what_it_does_not_cover_whole(
         ([worker("gpu", "eu")], False),
     ],
 )
-def test_parked_is_what_no_live_worker_of_the_namespace_covers(
+def test_an_execution_is_parked_when_no_live_worker_of_its_namespace_covers_it(
     live: list[WorkerInfo], parked: bool
 ) -> None:
     head = waiting("eu", "gpu")
@@ -103,14 +103,12 @@ def test_one_live_worker_frees_what_it_covers(
         ({"blocking_reason": "waiting_for_locality_match"}, "default", False),
     ],
 )
-def test_a_worker_that_asks_a_lane_for_work_counts_as_there(
-    said: dict[str, Any], of: str | None, free: bool
-) -> None:
+def test_a_claiming_worker_counts_as_live(said: dict[str, Any], of: str | None, free: bool) -> None:
     parked = waiting("gpu", **said)
     assert routing.claimable([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
 
 
-def test_what_needs_nothing_was_parked_on_purpose() -> None:
+def test_parked_executions_without_requirements_stay_parked() -> None:
     assert routing.claimable([waiting()], "default", "default", ("gpu",)) == []
     assert routing.claimable([waiting("gpu")], "default", "default", ()) == []
 

@@ -37,7 +37,7 @@ CLOSES = ("running_attempt", "attempt_interrupted")
 
 
 @pytest.mark.parametrize(("name", "state"), LIVE)
-def test_a_skip_ends_whatever_it_meets(name: str, state: str) -> None:
+def test_a_skip_ends_every_live_execution(name: str, state: str) -> None:
     before = waiting(name, state, retention_ttl_ms=10, reserved_for="w", reserved_until_ms=NOW)
     store = applied(Commit(skip(member_of(before))), before, attempt(before), grant())
     after = stored(store)
@@ -106,7 +106,7 @@ def test_the_events_of_a_skip_name_the_flow_and_the_lease() -> None:
     )
 
 
-def test_the_worker_of_a_skipped_member_finds_it_over() -> None:
+def test_the_holder_of_a_skipped_member_is_refused() -> None:
     before = waiting("RUNNING")
     store = applied(Commit(skip(member_of(before))), before, attempt(before))
     for outcome in (None, "success", "failed"):
@@ -115,7 +115,7 @@ def test_the_worker_of_a_skipped_member_finds_it_over() -> None:
         assert reason.error.code == "execution_not_active"
 
 
-def test_who_moved_meanwhile_is_not_skipped() -> None:
+def test_an_execution_that_changed_is_not_skipped() -> None:
     store = seeded(waiting("RUNNING", version=9))
     assert isinstance(commit(store, skip(member_of(waiting()))), Refused)
     assert stored(store) == waiting("RUNNING", version=9)

@@ -276,7 +276,7 @@ VALID = World("running", execution("RUNNING"), attempt(execution("RUNNING")), No
 
 @pytest.mark.parametrize("name", HOLDERS)
 @pytest.mark.parametrize("how", FENCES[1:])
-def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
+def test_the_fence_alone_refuses_another_holder(name: str, how: str) -> None:
     """The state is valid and stays so: the holder's own call goes through right after the stranger's was refused."""
     op, store = HOLDERS[name], store_of(VALID)
     stranger = shown(VALID, how)
@@ -289,7 +289,7 @@ def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, op in RULES.items() if op.fenced])
 @pytest.mark.parametrize("how", FENCES[1:3])
-def test_only_the_triple_keeps_a_stranger_out(name: str, how: str) -> None:
+def test_the_triple_alone_refuses_another_holder(name: str, how: str) -> None:
     seen = snapshot(VALID.execution, attempt=VALID.attempt)
     refused = RULES[name].decide(seen, shown(VALID, how))
     assert isinstance(refused, Reject)

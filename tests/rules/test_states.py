@@ -75,7 +75,7 @@ def test_every_derivation_is_a_public_state_and_none_is_resumable() -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
+def test_entering_a_vector_writes_its_columns(name: str) -> None:
     vector = VECTORS[name]
     for reason, outcome, attempt_state in product(
         vector.blocking_reasons, vector.outcomes, vector.attempt_states
@@ -92,7 +92,7 @@ def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_word_of_a_vector_is_a_known_word(name: str) -> None:
+def test_every_value_of_a_vector_is_known(name: str) -> None:
     vector = VECTORS[name]
     assert vector.lifecycle_phase in STATE_VALUES["lifecycle_phase"]
     assert vector.ownership_state in STATE_VALUES["ownership_state"]
@@ -103,7 +103,7 @@ def test_every_word_of_a_vector_is_a_known_word(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_vector_says_who_leads_out_of_it(name: str) -> None:
+def test_every_vector_has_a_meaning_and_an_exit(name: str) -> None:
     assert VECTORS[name].leaves_by
     assert VECTORS[name].meaning
 
@@ -129,7 +129,7 @@ def test_transitions_name_vectors() -> None:
         ("RUNNING", "paused_by_policy", None),
     ],
 )
-def test_a_vector_cannot_be_entered_with_words_of_another(
+def test_a_vector_refuses_values_of_another(
     name: str, reason: str | None, outcome: str | None
 ) -> None:
     with pytest.raises(AssertionError):
@@ -178,7 +178,7 @@ def test_private_spellings_are_read_canonically(column: str, stored: str, read: 
     assert canonical(column, stored) == read
 
 
-def test_canonical_words_stay_what_they_are() -> None:
+def test_canonical_values_are_unchanged() -> None:
     for column, words in STATE_VALUES.items():
         assert {canonical(column, word) for word in words} == words
 
