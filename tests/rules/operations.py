@@ -1,4 +1,4 @@
-"""Every operation on one execution in one shape: what it decides from a snapshot, and which errors it declares."""
+"""Every operation on one execution: its decision from a snapshot, and its declared errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _TYPED = {
 
 
 class Shown(Struct, frozen=True):
-    """What a caller shows of the lease it believes to hold."""
+    """The handle and the fence that a caller presents."""
 
     handle: HandleFields
     fence: LeaseFence | None
@@ -77,7 +77,7 @@ class Op(Struct, frozen=True):
 
 
 class HolderOp(Struct, frozen=True):
-    """An operation of a lease holder: it commits under its fence at once and asks only when refused."""
+    """An operation of a holder: it commits under its fence, and loads only when refused."""
 
     plan: Callable[[HandleFields], Plan]
     outcome: str | None = None
@@ -94,7 +94,7 @@ def _op(rule: Callable[[Snapshot], Decision], *codes: str) -> Op:
 
 
 def _new(rule: Callable[..., Decision], args: Any) -> Callable[[Snapshot], Decision]:
-    """Each claim brings ids of its own."""
+    """Each claim has new ids."""
     made = iter(range(0x1000, 10**9))
     return lambda snapshot: rule(
         snapshot, args, lease_id=UUID(int=next(made)), attempt_id=UUID(int=next(made))
@@ -152,7 +152,7 @@ def _replay_member(snapshot: Snapshot) -> Decision:
 
 
 def _replay_skipped(snapshot: Snapshot) -> Decision:
-    """As if it were a member of a flow; in these worlds nothing is."""
+    """As a member of a flow; in these worlds no execution is one."""
     execution = snapshot.execution
     member = None if execution is None else replace(execution, flow_id=FLOW_ID)
     return replay.replay(replace(snapshot, execution=member), attempt_id=UUID(int=0xE), now_ms=None)
@@ -182,7 +182,7 @@ def _resume(delay_ms: int) -> Callable[[Snapshot], Decision]:
 
 
 def _time_out(behavior: str) -> Op:
-    """As if a suspension that is due were stored with the execution; in these worlds it stands alone."""
+    """With a due suspension; in these worlds no execution has a stored one."""
     due = suspension(timeout_at_ms=NOW, timeout_behavior=behavior)
     return _op(
         lambda s: suspension_timeouts.expire(s.execution, due, s.now_ms, UUID(int=next(_made)))
@@ -203,7 +203,7 @@ def _ahead(holder: HandleFields) -> Plan:
 
 
 def _overspend(action: str) -> Callable[[Snapshot], Decision]:
-    """A report against a spent budget was refused."""
+    """The consequence of a refused usage report."""
 
     def rule(snapshot: Snapshot) -> Decision:
         plan = breach_actions.consequence(

@@ -36,7 +36,7 @@ def policy(
     return QuotaPolicy(Q, 0, "default", window_s, rate, cap, 0, 0, closed, None, 0, 0, 5)
 
 
-# ---- the room of a quota
+# ---- the capacity of a quota
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,6 @@ def cancelled(of: Execution | None, **args: Any) -> Decision:
     return cancel(snapshot(of), CancelExecutionArgs(execution_id=IDENT, **args))
 
 
-# ---- cancel
-
-
 def test_cancelling_a_missing_execution_is_refused() -> None:
     assert refusal(cancelled(None)) == "execution_not_found"
 
@@ -99,7 +96,8 @@ def test_a_missing_epoch_is_named() -> None:
     assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert not decision.error.already_terminal
     assert decision.error.detail == (
-        f"cancel_execution: execution_id={IDENT}: lease_epoch required when source != operator_override and execution is active"
+        f"cancel_execution: execution_id={IDENT}: "
+        "lease_epoch required when source != operator_override and execution is active"
     )
 
 

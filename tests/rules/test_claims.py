@@ -307,7 +307,7 @@ def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
     assert stored(sweep(before)).lease_reclaim_count == count
 
 
-# ---- the claim of a lane's best
+# ---- the claim of the first execution of a lane
 
 
 def sweep(

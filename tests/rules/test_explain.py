@@ -156,7 +156,7 @@ def test_an_expired_lease_marked_or_not() -> None:
     )
 
 
-# ---- several at once
+# ---- several reasons
 
 
 def test_reasons_are_in_the_order_in_which_they_have_to_be_resolved() -> None:
@@ -202,7 +202,7 @@ def test_reasons_are_in_the_order_in_which_they_have_to_be_resolved() -> None:
     ]
 
 
-# ---- words
+# ---- phrases
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,6 @@ from .explain_factory import (
 )
 from .factory import NOW
 
-# ---- waiting for somebody to take it
-
 
 def test_the_first_of_the_lane_with_a_capable_worker() -> None:
     (reason,) = explained(workers=(worker(), worker("w-2", lanes=("other",))), ahead=0).reasons
@@ -91,7 +89,7 @@ def test_a_draining_lane_is_the_last_reason() -> None:
     assert codes(explained(lane=lane("active"), workers=(worker(),))) == ["waiting_for_worker"]
 
 
-# ---- workers that cannot
+# ---- incapable workers
 
 
 @pytest.mark.parametrize("vector", ["READY", "ROUTE"])
@@ -100,7 +98,8 @@ def test_missing_capabilities_and_the_nearest_worker(vector: str) -> None:
     (reason,) = explained(vector, required_capabilities=("eu", "gpu"), workers=there).reasons
     assert reason.code is Why.WAITING_FOR_CAPABLE_WORKER
     assert reason.says == (
-        "no live worker of namespace `default` on lane `default` offers `gpu`; the nearest, `near`, lacks `gpu`"
+        "no live worker of namespace `default` on lane `default` offers `gpu`; "
+        "the nearest, `near`, lacks `gpu`"
     )
     assert isinstance(reason.facts, Routing) and reason.facts.nearest is not None
     assert (reason.facts.required, reason.facts.missing_everywhere, reason.facts.live_workers) == (

@@ -47,13 +47,13 @@ NAMED = Budget("b-1", {"usd": 5, "tokens": 100}, {"tokens": 90}, None, "acme/day
 
 
 def test_a_refused_usage_report() -> None:
-    """There is room, and yet it is not about to be let go."""
+    """The budget has capacity, and the execution stays blocked all the same."""
     held = {"blocked_on": "refused:b-1", "blocking_detail": "budget b-1: tokens 90/100"}
     (reason,) = explained("BUDGET", budgets=(NAMED,), **held).reasons
     assert reason.says == (
-        "budget `acme/day` (b-1) refused its usage report: 90 of 100 tokens are used, and the report "
-        "exceeds the rest; it is blocked until the budget is reset, has usage released, or gets "
-        "other limits"
+        "budget `acme/day` (b-1) refused its usage report: 90 of 100 tokens are used, and the "
+        "report exceeds the rest; it is blocked until the budget is reset, has usage released, or "
+        "gets other limits"
     )
     assert reason.facts == SpentBudget("b-1", "tokens", 90, 100, None)
     assert reason.hint == "reset_budget, or update_budget with a higher limit"

@@ -143,7 +143,8 @@ def test_a_suspension_has_its_needs_times_and_hint() -> None:
     (reason,) = explained(execution=of, suspension=wait, waitpoints=asked).reasons
     need = "a signal `approved` from 1 more source (of 2) on `a`"
     assert reason.says == (
-        f"it waits for an approval, requested less than a second ago; still needed: {need}; it is cancelled in 1 min"
+        f"it waits for an approval, requested less than a second ago; "
+        f"still needed: {need}; it is cancelled in 1 min"
     )
     assert reason.facts == Wait("waiting_for_signal", (need,), asked, NOW + MIN, "is cancelled")
     assert reason.hint == f"flowfabric signal '{IDENT}' {WAITPOINT_ID} URL --name 'approved'"

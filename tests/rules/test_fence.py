@@ -1,4 +1,4 @@
-"""Who may still write. Each case holds the state valid and varies one fact."""
+"""The fence. Each case keeps the state valid and varies one fact."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_a_grant_reserves_without_changing_the_state(old: Any) -> None:
     assert told(store) == ([], [], [])
 
 
-# ---- holding back
+# ---- blocking
 
 REASONS = [
     ("waiting_for_budget", "BUDGET", "rate_limited"),

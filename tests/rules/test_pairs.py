@@ -1,4 +1,4 @@
-"""Two callers at one execution, their loads and commits in every order."""
+"""Two callers of one execution, with their loads and commits in every order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ALIKE = (
     "expire_attempt",
     "time_out_cancelled",
     "time_out_expired",
-)  # each goes the way of another in the list
+)  # each takes the path of another in the list
 OPERATIONS = tuple(name for name in (*RULES, *HOLDERS, *SWEEPS) if name not in ALIKE)
 EVENTS = ("ff_lease_event", "ff_completion_event", "ff_operator_event")
 
@@ -132,7 +132,7 @@ class Watch:
 
 
 class Caller:
-    """One operation, one step at a time, as the engine would drive it."""
+    """One operation, driven one step at a time as the engine does."""
 
     def __init__(self, name: str, store: MemoryStore, shown: Shown, watch: Watch) -> None:
         self.name, self.store, self.shown, self.watch = name, store, shown, watch
@@ -143,7 +143,7 @@ class Caller:
             self.decision = RULES[self.name].decide(load(self.store), self.shown)
 
     def commit(self) -> None:
-        """To its end: a refused commit is decided again, and then nobody interferes any more."""
+        """Runs to the end. A refused commit is decided again, without interference."""
         if self.name in SWEEPS:
             run(self.store.sweep(SWEEPS[self.name].plan, 10))
             self.watch.look()
@@ -227,7 +227,7 @@ def test_every_operation_acts_somewhere() -> None:
 
 @pytest.mark.parametrize(("state", "first"), FIRST)
 def test_two_callers_in_every_order(state: str, first: str) -> None:
-    """Who decides to do nothing changes nothing, so a second caller that is idle here is only run after the first."""
+    """A second caller that would be idle in this state runs only after the first."""
     for second in OPERATIONS:
         for order in ORDERS if (state, second) in ACTS else ORDERS[:1]:
             store, shown = start(state)

@@ -1,4 +1,4 @@
-"""Executions that cannot be read, and what the rules say of them."""
+"""Executions with unreadable columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNNING = execution("RUNNING", attempt_timeout_at_ms=NOW + 40)
 TORN = '{"a"'
 
 
-# ---- holding back
+# ---- blocking
 
 
 def test_lists_that_cannot_be_read_are_found() -> None:
@@ -102,7 +102,7 @@ def test_an_execution_whose_own_fields_cannot_be_read_is_not_replayed(raw: str) 
         replay.replay(snapshot(ended), attempt_id=NEW_ATTEMPT_ID, now_ms=NOW)
 
 
-# ---- why
+# ---- explanations
 
 
 def test_a_quarantined_execution_has_a_repair_hint() -> None:

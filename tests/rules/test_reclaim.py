@@ -58,7 +58,7 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
     return expiry.requeue(snapshot(of, **around), grace_ms)
 
 
-# ---- the cap on losses
+# ---- the reclaim limit
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,6 @@ def replayed(of: Execution | None, now: int | None = None, **around: Any) -> Dec
     )
 
 
-# ---- replay
-
-
 def test_replaying_a_missing_execution_is_refused() -> None:
     assert refusal(replayed(None)) == "execution_not_found"
 

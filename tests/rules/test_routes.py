@@ -1,4 +1,4 @@
-"""Who is parked because nobody alive can take it, and who is let go."""
+"""Parking of executions that no live worker can run, and their release."""
 
 from __future__ import annotations
 

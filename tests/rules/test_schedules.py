@@ -1,4 +1,4 @@
-"""Schedules: what each plan names and changes."""
+"""Schedules: the key and the changes of each plan."""
 
 from __future__ import annotations
 

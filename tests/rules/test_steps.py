@@ -1,4 +1,4 @@
-"""Steps: one record a position, and only the same step may find it there."""
+"""Steps: one record per position, returned only to the same step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time limits: an attempt past its timeout is retried by policy or expires; a missed deadline ends the execution."""
+"""Time limits: a timed-out attempt is retried or expires, a missed deadline ends it."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_lease_event_of_a_timeout_names_the_lease_and_why() -> None:
     assert stored(store).failure_reason == stored_attempt(store).failure_reason == "attempt_timeout"
 
 
-# ---- the policy decides about an attempt that took too long
+# ---- the retry policy of timed-out attempts
 
 
 @pytest.mark.meets("timeout", "retry")

@@ -54,7 +54,7 @@ TOUCH_QUOTA = Form("touch_quota", Update(QUOTA, UNCHANGED_QUOTA, {"version": Add
 
 
 def _gated(name: str, *more: Upsert) -> Form:
-    """A claim of rows chosen by id behind a gate. The guards only check that they are still free."""
+    """A claim of rows that were chosen by id. The guards check that they are still free."""
     assert CLAIM.pick is not None
     free = (
         Cond("reserved_until_ms", "is null"),

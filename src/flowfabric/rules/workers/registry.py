@@ -143,5 +143,5 @@ def drop_silent(stored: WorkerInfo, now: int) -> Plan:
 
 
 def covers(workers: Iterable[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
-    """Whether one live worker has every required capability. The union of several does not count."""
+    """Whether a single live worker has every required capability."""
     return any(w.namespace == namespace and set(required) <= set(w.capabilities) for w in workers)
