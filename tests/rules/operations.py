@@ -359,4 +359,4 @@ SWEEPS: dict[str, SweepOp] = {
 
 
 def why(op: HolderOp, snapshot: Snapshot, shown: Shown) -> Return | Reject | None:
-    return attempts.explain(snapshot, shown.handle, op.outcome)
+    return attempts.explain_refusal(snapshot, shown.handle, op.outcome)

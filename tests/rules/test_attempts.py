@@ -316,7 +316,7 @@ def test_a_terminal_call_sent_again_by_the_same_lease_answers_the_same(outcome: 
     store = applied(Commit(plan), RUNNING, TRIED)
     before = stored(store)
     assert isinstance(commit(store, plan), Refused)
-    why = attempts.explain(load(store, 0), HELD, outcome)
+    why = attempts.explain_refusal(load(store, 0), HELD, outcome)
     assert isinstance(why, Return) and why.result == result
     assert stored(store) == before
     assert [len(kinds) for kinds in told(store)] == [1, 1, 0]
@@ -327,7 +327,7 @@ def test_a_terminal_call_sent_again_by_the_same_lease_answers_the_same(outcome: 
 )
 def test_a_call_after_another_ending_is_refused(ended: str, asked: str | None) -> None:
     store = applied(Commit(ENDINGS[ended][0]), RUNNING, TRIED)
-    why = attempts.explain(load(store, 0), HELD, asked)
+    why = attempts.explain_refusal(load(store, 0), HELD, asked)
     assert refusal(why) == ("lease_conflict" if ended == "cancelled" else "execution_not_active")
 
 
@@ -336,7 +336,7 @@ def test_another_lease_does_not_share_the_answer(outcome: str) -> None:
     store = applied(Commit(ENDINGS[outcome][0]), RUNNING, TRIED)
     for changed in ({"lease_epoch": 9}, {"lease_id": UUID(int=9)}):
         assert (
-            refusal(attempts.explain(load(store, 0), handle(RUNNING, **changed), outcome))
+            refusal(attempts.explain_refusal(load(store, 0), handle(RUNNING, **changed), outcome))
             == "lease_conflict"
         )
 
@@ -346,10 +346,12 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
     act = attempts.fail(HELD, "boom", "transient", delay)
     store = applied(act, RUNNING, TRIED)
     assert isinstance(commit(store, act.plan), Refused)
-    assert answer(attempts.explain(load(store, 0), HELD, "failed")) == RetryScheduled(
+    assert answer(attempts.explain_refusal(load(store, 0), HELD, "failed")) == RetryScheduled(
         NOW + delay, 1
     )  # type: ignore[arg-type]
-    assert refusal(attempts.explain(load(store, 0), HELD, "success")) == "execution_not_active"
+    assert (
+        refusal(attempts.explain_refusal(load(store, 0), HELD, "success")) == "execution_not_active"
+    )
 
 
 @pytest.mark.parametrize(
@@ -364,7 +366,7 @@ def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_i
     ended = load(store, 0)
     assert ended.execution is not None and ended.execution.terminal_outcome == "expired"
     seen = structs.replace(ended, execution=structs.replace(ended.execution, failure_reason=reason))
-    why = attempts.explain(seen, HELD, "failed")
+    why = attempts.explain_refusal(seen, HELD, "failed")
     assert answer(why) == TerminalFailed() if answers else refusal(why) == "execution_not_active"
 
 
@@ -372,7 +374,7 @@ def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:
     promoted = execution(
         "READY", "pending_retry_attempt", delay_until_ms=None, last_transition_at=NOW - 3
     )
-    why = attempts.explain(snapshot(promoted), handle(promoted), "failed")
+    why = attempts.explain_refusal(snapshot(promoted), handle(promoted), "failed")
     assert why == Return(RetryScheduled(NOW - 3, 1))
 
 
@@ -380,18 +382,18 @@ def test_a_retry_that_was_claimed_again_is_a_conflict() -> None:
     claimed = execution(
         "RUNNING", lease_epoch=2, attempt_index=1, total_attempt_count=2, retry_count=1
     )
-    why = attempts.explain(snapshot(claimed, attempt=TRIED), HELD, "failed")
+    why = attempts.explain_refusal(snapshot(claimed, attempt=TRIED), HELD, "failed")
     assert refusal(why) == "lease_conflict"
 
 
 def test_a_refused_call_under_a_live_lease_is_tried_again() -> None:
-    assert attempts.explain(snapshot(RUNNING), HELD, "success") is None
-    assert attempts.explain(snapshot(RUNNING), HELD) is None
+    assert attempts.explain_refusal(snapshot(RUNNING), HELD, "success") is None
+    assert attempts.explain_refusal(snapshot(RUNNING), HELD) is None
 
 
 @pytest.mark.parametrize("marks", [True, False])
 def test_marks_controls_whether_an_expired_lease_is_marked(marks: bool) -> None:
     late = execution("RUNNING", lease_expires_at_ms=NOW)
-    why = attempts.explain(snapshot(late), handle(late), marks=marks)
+    why = attempts.explain_refusal(snapshot(late), handle(late), marks=marks)
     assert isinstance(why, Reject)
     assert (why.mark is not None) is marks

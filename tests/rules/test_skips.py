@@ -6,7 +6,7 @@ from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Reject
 from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.flows.flows import member_of
-from flowfabric.rules.leases.attempts import explain
+from flowfabric.rules.leases.attempts import explain_refusal
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -110,7 +110,7 @@ def test_the_holder_of_a_skipped_member_is_refused() -> None:
     before = waiting("RUNNING")
     store = applied(Commit(skip(member_of(before))), before, attempt(before))
     for outcome in (None, "success", "failed"):
-        reason = explain(load(store, 0), handle(before), outcome)
+        reason = explain_refusal(load(store, 0), handle(before), outcome)
         assert isinstance(reason, Reject)
         assert reason.error.code == "execution_not_active"
 

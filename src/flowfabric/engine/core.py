@@ -315,7 +315,7 @@ class Core:
                 snapshot = await self.snapshot(
                     fields.execution_id, attempt_index=fields.attempt_index
                 )
-                why = attempts.explain(snapshot, fields, outcome, marks=marks)
+                why = attempts.explain_refusal(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
                     return why.result
                 if why is not None:

@@ -210,7 +210,7 @@ class Holder(Grants):
         known = self.facts(handle)
         if known is None:
             snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
-            why = attempts.explain(snapshot, fields, "failed")
+            why = attempts.explain_refusal(snapshot, fields, "failed")
             if isinstance(why, Return):
                 repeated: FailOutcome = why.result
                 return repeated

@@ -280,7 +280,7 @@ def give_up(handle: HandleFields, reason: str) -> Plan:
 # ---- refused calls
 
 
-def explain(
+def explain_refusal(
     snapshot: Snapshot, handle: HandleFields, outcome: str | None = None, *, marks: bool = True
 ) -> Return | Reject | None:
     """The answer of a refused call: its earlier success, the exact error, or None to try again."""

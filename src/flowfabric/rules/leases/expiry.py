@@ -138,15 +138,15 @@ TOO_MANY_LOSSES = Form(
 )
 
 
-def reclaim_limit(execution: Execution, called: int | None = None) -> int:
+def reclaim_limit(execution: Execution, requested: int | None = None) -> int:
     """The limit of the stored policy, else the caller's, else the engine's."""
     if execution.max_reclaim_count is not None:
         return execution.max_reclaim_count
-    return NO_POLICY_RECLAIM_LIMIT if called is None else called
+    return NO_POLICY_RECLAIM_LIMIT if requested is None else requested
 
 
-def over_limit(execution: Execution, called: int | None = None) -> bool:
-    return execution.lease_reclaim_count >= reclaim_limit(execution, called)
+def over_limit(execution: Execution, requested: int | None = None) -> bool:
+    return execution.lease_reclaim_count >= reclaim_limit(execution, requested)
 
 
 def fail_over_limit(execution: Execution) -> Commit:
