@@ -286,16 +286,14 @@ def distribute(
     denied: list[tuple[Candidate, Breach]] = []
     full: set[str] = set()
     for candidate in candidates:
+        if not active:
+            break
         at = _taker(candidate, requests, active, now_ms)
         if at is None:
-            if not active:
-                break
             continue
         gate, holder = candidate.gate, _holder(candidate, now_ms)
         if not holder:  # a grant was admitted when it was issued, and holds its slot
-            breach = None
-            if over:
-                breach = next((over[b] for b in candidate.budget_ids if b in over), None)
+            breach = _first_breach(candidate, over) if over else None
             if breach is not None:
                 denied.append((candidate, breach))
                 continue
@@ -312,6 +310,10 @@ def distribute(
         if not unmet[at]:
             active.remove(at)
     return Distribution(_shares(taken), denied, unmet, full)
+
+
+def _first_breach(candidate: Candidate, over: Mapping[str, Breach]) -> Breach | None:
+    return next((over[b] for b in candidate.budget_ids if b in over), None)
 
 
 def _holder(candidate: Candidate, now_ms: int) -> str:

@@ -108,13 +108,9 @@ def replay(
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
-    if not is_ended(execution):
-        state = f"the execution is {execution.public_state}"
-        return Reject(StateError(StateKind.EXECUTION_NOT_TERMINAL, state))
-    policy = stored_policy(execution.policy, execution.id)
-    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
-    if execution.replay_count >= limit:
-        return Reject(StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays"))
+    refused = _not_replayable(execution)
+    if refused is not None:
+        return Reject(refused)
     now = snapshot.now_ms if now_ms is None else now_ms
     deadline, origin = _rearmed(execution, now)
     skipped = execution.flow_id is not None and (
@@ -143,6 +139,17 @@ def replay(
         execution.partition_key, **values, details=details, blocking_detail=detail
     )
     return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
+
+
+def _not_replayable(execution: Execution) -> StateError | None:
+    if not is_ended(execution):
+        state = f"the execution is {execution.public_state}"
+        return StateError(StateKind.EXECUTION_NOT_TERMINAL, state)
+    policy = stored_policy(execution.policy, execution.id)
+    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
+    if execution.replay_count >= limit:
+        return StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays")
+    return None
 
 
 def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> EngineError | None:
