@@ -14,7 +14,8 @@ from statistics import median
 from benchmarks.engines import LANE, creations
 from benchmarks.report import Measured
 from benchmarks.sdk import connected, declared, summed_up, timed
-from flowfabric import App, Engine, Worker, connect
+from flowfabric import App, Worker, connect
+from flowfabric.engine.protocol import EngineProtocol
 
 SUBMIT, DRAIN = "http-submit", "http-drain"
 ROUNDS = 3
@@ -91,7 +92,7 @@ async def run_submit(store: str, n: int, workers: int) -> list[Measured]:
     ]
 
 
-async def _single(engine: Engine, n: int) -> float:
+async def _single(engine: EngineProtocol, n: int) -> float:
     made = iter(creations(n))
 
     async def client() -> None:
@@ -103,7 +104,7 @@ async def _single(engine: Engine, n: int) -> float:
     return n / (time.perf_counter() - began)
 
 
-async def _bulk(engine: Engine) -> float:
+async def _bulk(engine: EngineProtocol) -> float:
     batches = [creations(BULK) for _ in range(BATCHES)]
     began = time.perf_counter()
     for batch in batches:

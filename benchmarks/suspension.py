@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -153,10 +154,7 @@ async def _suspended(engine: Engine, n: int) -> list[ExecutionId]:
 
 async def _listed(engine: Engine, waiting: list[ExecutionId]) -> dict[str, list[float]]:
     chosen = random.Random(1).choices(waiting, k=LISTINGS)
-    own = [
-        await _timed(lambda ident=ident: engine.list_pending_waitpoints(ident), 1)
-        for ident in chosen
-    ]  # type: ignore[misc]
+    own = [await _timed(partial(engine.list_pending_waitpoints, ident), 1) for ident in chosen]
     page = min(100, len(waiting))
     everybodys = [await _timed(engine.list_open_waitpoints, page) for _ in range(LISTINGS)]
     return {LIST: own, f"{LIST}, of all": everybodys}

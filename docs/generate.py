@@ -54,7 +54,7 @@ def _table() -> str:
             if vector.public_state
             else "`completed`, `failed`, `cancelled`, `expired` or `skipped`"
         )
-        rows.append(f"| {vector.name} | {shown} | {vector.says} | {vector.leaves_by} |")
+        rows.append(f"| {vector.name} | {shown} | {vector.meaning} | {vector.leaves_by} |")
     return "\n".join(rows) + "\n\n"
 
 

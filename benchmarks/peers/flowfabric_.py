@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, PostgresBackend
+from flowfabric.store.postgres.store import PostgresStore
 
 LANE = "bench"
 DRAIN_BATCH = 100
@@ -41,6 +42,7 @@ async def enqueue_each(url: str, n: int) -> float:
 async def completed(url: str) -> int:
     async with _engine(url) as engine:
         sql = "SELECT count(*) FROM ff_exec_core WHERE public_state = 'completed'"
+        assert isinstance(engine.store, PostgresStore)
         return int((await engine.store.execute_for_test(sql))[0][0])
 
 

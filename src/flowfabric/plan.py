@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from flowfabric.model.event import COMPLETION_EVENTS
+from flowfabric.model.event import COMPLETION_EVENTS, is_end
 
 
 class Arg(Struct, frozen=True):
@@ -233,9 +233,7 @@ class Form:
         self.returning = returning
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
-            isinstance(s, Insert)
-            and s.table == COMPLETION_EVENTS
-            and s.row.get("outcome") != "resumable"
+            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and is_end(s.row.get("outcome"))
             for s in self.steps
         )
         _check(self)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.policy import stored_policy
-from flowfabric.rules.leases.recovery import reclaim_limit
+from flowfabric.rules.leases.expiry import reclaim_limit
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import Event
 

@@ -58,9 +58,9 @@ async def test_a_running_and_an_ended_one(sqlite: SqliteBackend) -> None:
     ident = await made(sqlite)
     handle = await sqlite.claim("default", (), ClaimPolicy("w", "w-1", 60_000))
     assert handle is not None
-    assert "running: worker `w` (`w-1`) runs it" in await text(sqlite, ident)
+    assert "running: worker `w` (`w-1`) runs attempt 1" in await text(sqlite, ident)
     await sqlite.complete(handle)
-    assert "ended: it ended well" in await text(sqlite, ident)
+    assert "ended: it completed" in await text(sqlite, ident)
 
 
 def test_the_command(tmp_path: Path) -> None:

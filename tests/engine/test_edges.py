@@ -29,7 +29,7 @@ from flowfabric.model.lease import (
     RevokeLeaseArgs,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import expiry, reclaim
 from flowfabric.store.wakeups import Wakeups
 from flowfabric.testing import ManualClock
 
@@ -69,7 +69,7 @@ async def test_a_takeover_decided_on_a_late_clock_never_takes_a_live_lease(
         now_ms=clock() + 40_000,
         execution=structs.replace(snapshot.execution, lease_reclaim_count=losses),
     )
-    decision = recovery.claim_from_resume_grant(
+    decision = reclaim.claim_from_resume_grant(
         late, token(ident, clock), lease_id=other_uuid(), attempt_id=other_uuid()
     )
     assert isinstance(await engine.store.commit(decision.plan), Refused)  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ async def test_a_revoke_takes_only_the_lease_it_met_first(
         if not met:
             met.append(1)
             assert isinstance(
-                await engine.store.commit((recovery.revoke(snapshot, asked(ident), "x")).plan),
+                await engine.store.commit((expiry.revoke(snapshot, asked(ident), "x")).plan),
                 Applied,
             )  # type: ignore[union-attr]
             assert await engine.claim(LANE, (), worker(2)) is not None

@@ -174,7 +174,7 @@ async def test_running_lost_and_ended(engine: Engine, clock: ManualClock) -> Non
     await engine.fail(held, "wrong", FailureClass.PERMANENT)
     (ended,) = (await engine.explain_execution(done)).reasons
     assert ended.code is Why.ENDED and ended.says.startswith(
-        "it failed for good less than a second ago: wrong"
+        "it failed less than a second ago: wrong"
     )
     other = await create(engine, lane_id="d")
     await engine.cancel_execution(CancelExecutionArgs(execution_id=other, reason="enough"))
@@ -284,7 +284,7 @@ async def test_which_budget_is_at_its_limit(engine: Engine, clock: ManualClock) 
         await engine.block_route(ident, "waiting_for_budget")
     roomy = await create(engine, policy={"budget_ids": [str(fine)]})
     await engine.block_route(roomy, "waiting_for_budget", "usd 10/10")
-    assert "has room again" in (await engine.explain_execution(roomy)).reasons[0].says
+    assert "has capacity again" in (await engine.explain_execution(roomy)).reasons[0].says
 
 
 ATTACH = "UPDATE ff_exec_core SET quota_policy_id = {}"

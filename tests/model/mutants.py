@@ -19,7 +19,7 @@ from flowfabric.rules.claims import claims, grants, routing
 from flowfabric.rules.decision import Return
 from flowfabric.rules.executions import create, operator_actions, replay, time_limits
 from flowfabric.rules.fragments import IN_TIME
-from flowfabric.rules.leases import attempts, recovery
+from flowfabric.rules.leases import attempts, expiry, reclaim, renewal
 from flowfabric.rules.workers import registry
 from flowfabric.store.schema import INDEXES
 
@@ -38,11 +38,6 @@ BY_HOLDER = (
     "FAIL_RETRY_NOW",
     "DELAY",
     "GIVE_UP",
-)
-BY_VERSION = (
-    (operator_actions, "CANCEL_LEASED"),
-    (operator_actions, "CANCEL_INTERRUPTED"),
-    (recovery, "REVOKE"),
 )
 
 
@@ -107,7 +102,15 @@ def put(patch: Patch, module: ModuleType, name: str, change: Callable[[Form], Fo
 
 def put_all(patch: Patch, names: tuple[str, ...], change: Callable[[Form], Form]) -> None:
     for name in names:
-        put(patch, attempts, name, change)
+        put(patch, attempts if hasattr(attempts, name) else renewal, name, change)
+
+
+def put_ending(
+    patch: Patch, module: ModuleType, name: str, change: Callable[[Form], Form], *when: str
+) -> None:
+    """The same for some forms of an `Endings`."""
+    forms = getattr(module, name)
+    patch.setattr(module, name, forms._replace(**{w: change(getattr(forms, w)) for w in when}))
 
 
 def on_events(form: Form, table: str, change: Callable[[Insert], tuple[Insert, ...]]) -> Form:
@@ -146,7 +149,7 @@ def late_results_taken(patch: Patch) -> None:
 def a_lost_lease_keeps_the_time_used(patch: Patch) -> None:
     put(
         patch,
-        recovery,
+        expiry,
         "REVOKE",
         lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")),
     )
@@ -164,15 +167,12 @@ def expiry_ignored(patch: Patch) -> None:
 
 @mutant
 def version_not_compared(patch: Patch) -> None:
-    for module, name in BY_VERSION:
-        put(
-            patch,
-            module,
-            name,
-            lambda f: without_guards(f, "version", "lease_epoch", "ownership_state"),
-        )
-    leased = without_guards(time_limits.EXPIRE.leased, "version", "lease_epoch", "ownership_state")
-    patch.setattr(time_limits, "EXPIRE", time_limits.EXPIRE._replace(leased=leased))
+    def unguarded(form: Form) -> Form:
+        return without_guards(form, "version", "lease_epoch", "ownership_state")
+
+    put(patch, expiry, "REVOKE", unguarded)
+    put_ending(patch, operator_actions, "CANCEL", unguarded, "leased", "open")
+    put_ending(patch, time_limits, "EXPIRE", unguarded, "leased")
 
 
 @mutant
@@ -204,18 +204,24 @@ def epoch_not_raised_at_claim(patch: Patch) -> None:
 
 @mutant
 def epoch_not_raised_at_reclaim(patch: Patch) -> None:
-    put(patch, recovery, "RECLAIM", lambda f: without_set(f, "lease_epoch"))
+    put(patch, reclaim, "RECLAIM", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def epoch_not_raised_at_revoke(patch: Patch) -> None:
-    put(patch, recovery, "REVOKE", lambda f: without_set(f, "lease_epoch"))
+    put(patch, expiry, "REVOKE", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def epoch_not_raised_at_cancel(patch: Patch) -> None:
-    for name in ("CANCEL_LEASED", "CANCEL_INTERRUPTED"):
-        put(patch, operator_actions, name, lambda f: without_set(f, "lease_epoch"))
+    put_ending(
+        patch,
+        operator_actions,
+        "CANCEL",
+        lambda f: without_set(f, "lease_epoch"),
+        "leased",
+        "open",
+    )
 
 
 @mutant
@@ -264,7 +270,7 @@ def replay_limit_ignored(patch: Patch) -> None:
 
 @mutant
 def reclaim_cap_ignored(patch: Patch) -> None:
-    patch.setattr(recovery, "_over_limit", lambda *_: False)
+    patch.setattr(expiry, "over_limit", lambda *_: False)
 
 
 @mutant
@@ -304,7 +310,7 @@ def completion_event_missing(patch: Patch) -> None:
 
 @mutant
 def renewal_not_told(patch: Patch) -> None:
-    put(patch, attempts, "RENEW", lambda f: without_steps(f, "ff_lease_event"))
+    put(patch, renewal, "RENEW", lambda f: without_steps(f, "ff_lease_event"))
 
 
 @mutant
@@ -317,12 +323,14 @@ def namespace_missing_on_failure_events(patch: Patch) -> None:
 
 @mutant
 def cancel_leaves_the_attempt_open(patch: Patch) -> None:
-    put(patch, operator_actions, "CANCEL_LEASED", lambda f: without_steps(f, "ff_attempt"))
+    put_ending(
+        patch, operator_actions, "CANCEL", lambda f: without_steps(f, "ff_attempt"), "leased"
+    )
 
 
 @mutant
 def reclaim_leaves_the_grant(patch: Patch) -> None:
-    put(patch, recovery, "RECLAIM", lambda f: without_steps(f, "ff_claim_grant"))
+    put(patch, reclaim, "RECLAIM", lambda f: without_steps(f, "ff_claim_grant"))
 
 
 # ---- timers
@@ -345,15 +353,15 @@ def promoter_does_not_look_at_the_time(patch: Patch) -> None:
 
 @mutant
 def requeue_ignores_the_grace(patch: Patch) -> None:
-    honest = recovery.requeue
-    patch.setattr(recovery, "requeue", lambda snapshot, _: honest(snapshot, 0))
+    honest = expiry.requeue
+    patch.setattr(expiry, "requeue", lambda snapshot, _: honest(snapshot, 0))
 
 
 @mutant
 def requeue_ignores_the_reclaim_grant(patch: Patch) -> None:
-    honest = recovery.requeue
+    honest = expiry.requeue
     patch.setattr(
-        recovery,
+        expiry,
         "requeue",
         lambda snapshot, grace: honest(msgspec.structs.replace(snapshot, grant=None), grace),
     )
@@ -452,10 +460,10 @@ def the_first_namespace_has_every_turn(patch: Patch) -> None:
 
 @mutant
 def another_namespaces_work_is_let_go(patch: Patch) -> None:
-    honest = routing.within_reach
+    honest = routing.claimable
     patch.setattr(
         routing,
-        "within_reach",
+        "claimable",
         lambda waiting, lane, of, offered: honest(waiting, lane, None, offered),
     )
 
@@ -485,28 +493,28 @@ def any_worker_releases_a_route(patch: Patch) -> None:
 
 @mutant
 def whatever_is_passed_over_is_parked(patch: Patch) -> None:
-    patch.setattr(routing, "nobody_covers", lambda heads, *_: list(heads))
+    patch.setattr(routing, "uncovered", lambda heads, *_: list(heads))
 
 
 @mutant
 def who_asks_does_not_count_as_there(patch: Patch) -> None:
-    honest = routing.nobody_covers
-    patch.setattr(routing, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
+    honest = routing.uncovered
+    patch.setattr(routing, "uncovered", lambda waiting, live, asking: honest(waiting, live))
 
 
 @mutant
 def nothing_is_ever_parked(patch: Patch) -> None:
-    patch.setattr(routing, "nobody_covers", lambda *_: [])
+    patch.setattr(routing, "uncovered", lambda *_: [])
 
 
 @mutant
 def parked_work_hides_from_who_never_registered(patch: Patch) -> None:
-    patch.setattr(routing, "within_reach", lambda *_: [])
+    patch.setattr(routing, "claimable", lambda *_: [])
 
 
 @mutant
 def a_registration_frees_what_it_cannot_run(patch: Patch) -> None:
-    patch.setattr(routing, "coverable", lambda waiting, *_: list(waiting))
+    patch.setattr(routing, "covered_by", lambda waiting, *_: list(waiting))
 
 
 @mutant

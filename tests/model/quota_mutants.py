@@ -18,7 +18,7 @@ from flowfabric.engine.workers.retention import Retention
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Add
 from flowfabric.rules.claims import admission
-from flowfabric.rules.claims.admission import Room
+from flowfabric.rules.claims.admission import Capacity
 from flowfabric.rules.limits import limit_scopes, quotas
 
 from .mutants import Patch, Plant, put, with_set, without_steps
@@ -33,26 +33,28 @@ def mutant(plant: Plant) -> Plant:
 
 
 def asking(patch: Patch, change: Callable[..., tuple[Any, int]]) -> None:
-    """Room is found by the honest rule, of a quota and a number of holders that are not those."""
-    honest = admission.room
+    """The capacity is computed by the real rule from another quota or number of holders."""
+    honest = admission.capacity_of
 
-    def room(quota: Any, held: int, window: Any, now_ms: int) -> Room:
+    def capacity_of(quota: Any, held: int, window: Any, now_ms: int) -> Capacity:
         return honest(
             *(change(quota, held) if quota is not None else (quota, held)), window, now_ms
         )
 
     for module in (admission, quota_cache, quotas, quota_maintenance):
-        patch.setattr(module, "room", room)
+        patch.setattr(module, "capacity_of", capacity_of)
 
 
 def counting(patch: Patch, **changes: Any) -> None:
-    """Some of those that hold a place are not seen."""
-    honest = admission.holders
+    """Some holders of a slot are not counted."""
+    honest = admission.slot_holders
     for module in (admission, quota_cache, quotas, quota_maintenance):
-        patch.setattr(module, "holders", lambda found: honest(structs.replace(found, **changes)))
+        patch.setattr(
+            module, "slot_holders", lambda found: honest(structs.replace(found, **changes))
+        )
 
 
-# ---- room
+# ---- capacity
 
 
 @mutant
@@ -167,24 +169,24 @@ def unused_grants_are_not_refunded(patch: Patch) -> None:
 
 @mutant
 def plain_work_goes_first(patch: Patch) -> None:
-    honest = gated_claims.in_ready_order
+    honest = gated_claims.queue_order
     patch.setattr(
         gated_claims,
-        "in_ready_order",
+        "queue_order",
         lambda found: sorted(honest(found), key=lambda c: c.gate != ""),
     )
 
 
 @mutant
 def a_full_gate_stops_the_claim(patch: Patch) -> None:
-    honest = gated_claims.share_out
+    honest = gated_claims.distribute
 
-    def share_out(requests: Any, candidates: Any, rooms: Any, over: Any, now_ms: int) -> Any:
+    def distribute(requests: Any, candidates: Any, rooms: Any, over: Any, now_ms: int) -> Any:
         several = list(candidates)
         full = next((at for at, c in enumerate(several) if rooms.get(c.gate) == 0), len(several))
         return honest(requests, several[:full], rooms, over, now_ms)
 
-    patch.setattr(gated_claims, "share_out", share_out)
+    patch.setattr(gated_claims, "distribute", distribute)
 
 
 @mutant

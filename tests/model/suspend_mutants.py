@@ -27,6 +27,7 @@ from .mutants import (
     Patch,
     Plant,
     put,
+    put_ending,
     with_set,
     with_steps,
     without_guards,
@@ -388,21 +389,17 @@ def timeout_leaves_the_attempt_open(patch: Patch) -> None:
 
 @mutant
 def cancel_leaves_the_suspension_open(patch: Patch) -> None:
-    put(patch, operator_actions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, SUSPENSION))
+    put_ending(patch, operator_actions, "CANCEL", lambda f: without_steps(f, SUSPENSION), "open")
 
 
 @mutant
 def cancel_leaves_the_waitpoints_open(patch: Patch) -> None:
-    put(patch, operator_actions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, WAITPOINT))
+    put_ending(patch, operator_actions, "CANCEL", lambda f: without_steps(f, WAITPOINT), "open")
 
 
 @mutant
 def deadline_leaves_the_waitpoints_open(patch: Patch) -> None:
-    patch.setattr(
-        time_limits,
-        "EXPIRE",
-        time_limits.EXPIRE._replace(open=without_steps(time_limits.EXPIRE.open, WAITPOINT)),
-    )
+    put_ending(patch, time_limits, "EXPIRE", lambda f: without_steps(f, WAITPOINT), "open")
 
 
 @mutant

@@ -14,10 +14,10 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs,
 from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims.grants import NOTE_MISMATCH
-from flowfabric.rules.executions.operator_actions import CANCEL_LEASED, SET_TAGS
+from flowfabric.rules.executions.operator_actions import CANCEL, SET_TAGS
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.rules.fragments import lease_of, named
-from flowfabric.rules.leases.recovery import REVOKE
+from flowfabric.rules.leases.expiry import REVOKE
 from flowfabric.store.postgres.connections import Options
 from flowfabric.testing import ManualClock
 
@@ -77,7 +77,7 @@ def _cancel(execution: Execution, now: int) -> Plan:
         "attempt_reason": "x",
         "now": now,
     }
-    return CANCEL_LEASED(
+    return CANCEL.leased(
         0,
         **named(execution),
         **lease_of(execution),

@@ -13,7 +13,7 @@ from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs, RevokeLeaseArgs,
 from flowfabric.plan import Plan
 from flowfabric.rules.executions.operator_actions import SET_TAGS
 from flowfabric.rules.fragments import named
-from flowfabric.rules.leases.recovery import REVOKE
+from flowfabric.rules.leases.expiry import REVOKE
 from flowfabric.store.postgres.connections import Options
 from flowfabric.testing import ManualClock
 

@@ -1,4 +1,4 @@
-"""What several operations leave behind alike."""
+"""Assertions shared by several operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_lease(
     event: str = "acquired",
     worker: str = WORKER,
 ) -> Execution:
-    """What every claim leaves behind."""
+    """The state after every claim."""
     after = stored(store)
     assert name_of(vector_of(after)) == "RUNNING"
     assert (after.lease_epoch, after.version) == (before.lease_epoch + 1, before.version + 1)

@@ -1,4 +1,4 @@
-"""Rows for rule tests: an execution in a named vector with everything around it consistent, and a store that holds them."""
+"""Rows for rule tests: an execution in a vector, rows consistent with it, and their store."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def execution(
     outcome: str | None = None,
     **columns: Any,
 ) -> Execution:
-    """A legal execution of the vector named; columns given last win."""
+    """A legal execution of a vector; given columns override its own."""
     state = attempt_state or VECTORS[vector].attempt_states[0]
     row = {
         **_EXECUTION,
@@ -189,14 +189,14 @@ def lane(state: str) -> Lane:
 
 
 def snapshot(of: Execution | None, *, now_ms: int = NOW, **around: Any) -> Snapshot:
-    """The execution as a rule sees it, with its own attempt unless another is given."""
+    """The snapshot of an execution, with its own attempt unless another is given."""
     if "attempt" not in around:
         around["attempt"] = None if of is None else attempt(of)
     return Snapshot(now_ms, of, **around)
 
 
 def handle(of: Execution, **fields: Any) -> HandleFields:
-    """What the holder of the stored lease would show; fields given differ from it."""
+    """The handle of the stored lease; given fields override its own."""
     held = HandleFields(
         BackendTag.SQLITE,
         of.id,
@@ -247,7 +247,7 @@ _SEEDS = {
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
-    """The memory store never waits, so its calls finish at the first step."""
+    """Calls of the memory store never wait, so they finish at the first step."""
     try:
         call.send(None)
     except StopIteration as done:
@@ -321,12 +321,12 @@ def told(store: MemoryStore) -> tuple[list[str], list[str], list[str]]:
 
 
 def commit_all(store: MemoryStore, plans: Iterable[Plan]) -> Answer:
-    """All of them or none."""
+    """Commits all plans or none."""
     return run(store.commit_together(tuple(plans)))
 
 
 def applied(decision: Decision, *rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
-    """The store after the decision's plan, and what goes before it, was committed to these rows."""
+    """The store that holds these rows, after the plans of the decision were committed."""
     assert isinstance(decision, Commit), decision
     store = seeded(*rows, clock=clock)
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Applied)

@@ -1,4 +1,4 @@
-"""Every operation on one execution in one shape: what it decides from a snapshot, and which errors it declares."""
+"""Every operation on one execution: its decision from a snapshot, and its declared errors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from flowfabric.plan import Plan
 from flowfabric.rules.claims import claims, grants
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.executions import operator_actions, replay, time_limits
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.fence import SWEEP_EXPIRED, check_fence
 from flowfabric.rules.flows import edges, wait_children
 from flowfabric.rules.flows.flows import member_of
-from flowfabric.rules.leases import attempts, recovery
+from flowfabric.rules.leases import attempts, expiry, reclaim, renewal
 from flowfabric.rules.limits import breach_actions
 from flowfabric.rules.states import is_ended
 from flowfabric.rules.waits import signals, suspend, suspension_timeouts, waitpoints
@@ -62,7 +62,7 @@ _TYPED = {
 
 
 class Shown(Struct, frozen=True):
-    """What a caller shows of the lease it believes to hold."""
+    """The handle and the fence that a caller presents."""
 
     handle: HandleFields
     fence: LeaseFence | None
@@ -77,7 +77,7 @@ class Op(Struct, frozen=True):
 
 
 class HolderOp(Struct, frozen=True):
-    """An operation of a lease holder: it commits under its fence at once and asks only when refused."""
+    """An operation of a holder: it commits under its fence, and loads only when refused."""
 
     plan: Callable[[HandleFields], Plan]
     outcome: str | None = None
@@ -94,7 +94,7 @@ def _op(rule: Callable[[Snapshot], Decision], *codes: str) -> Op:
 
 
 def _new(rule: Callable[..., Decision], args: Any) -> Callable[[Snapshot], Decision]:
-    """Each claim brings ids of its own."""
+    """Each claim has new ids."""
     made = iter(range(0x1000, 10**9))
     return lambda snapshot: rule(
         snapshot, args, lease_id=UUID(int=next(made)), attempt_id=UUID(int=next(made))
@@ -152,7 +152,7 @@ def _replay_member(snapshot: Snapshot) -> Decision:
 
 
 def _replay_skipped(snapshot: Snapshot) -> Decision:
-    """As if it were a member of a flow; in these worlds nothing is."""
+    """As a member of a flow; in these worlds no execution is one."""
     execution = snapshot.execution
     member = None if execution is None else replace(execution, flow_id=FLOW_ID)
     return replay.replay(replace(snapshot, execution=member), attempt_id=UUID(int=0xE), now_ms=None)
@@ -182,7 +182,7 @@ def _resume(delay_ms: int) -> Callable[[Snapshot], Decision]:
 
 
 def _time_out(behavior: str) -> Op:
-    """As if a suspension that is due were stored with the execution; in these worlds it stands alone."""
+    """With a due suspension; in these worlds no execution has a stored one."""
     due = suspension(timeout_at_ms=NOW, timeout_behavior=behavior)
     return _op(
         lambda s: suspension_timeouts.expire(s.execution, due, s.now_ms, UUID(int=next(_made)))
@@ -203,7 +203,7 @@ def _ahead(holder: HandleFields) -> Plan:
 
 
 def _overspend(action: str) -> Callable[[Snapshot], Decision]:
-    """A report against a spent budget was refused."""
+    """The consequence of a refused usage report."""
 
     def rule(snapshot: Snapshot) -> Decision:
         plan = breach_actions.consequence(
@@ -279,7 +279,7 @@ RULES: dict[str, Op] = {
         "grant_already_exists",
     ),
     "claim_from_resume_grant": _op(
-        _new(recovery.claim_from_resume_grant, _TOKEN),
+        _new(reclaim.claim_from_resume_grant, _TOKEN),
         MISSING,
         "attempt_not_found",
         "claim_grant_expired",
@@ -298,18 +298,18 @@ RULES: dict[str, Op] = {
     "overspend_fails": _op(_overspend("fail_execution")),
     "overspend_holds": _op(_overspend("suspend_execution")),
     "revoke": _op(
-        lambda s: recovery.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"),
+        lambda s: expiry.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"),
         MISSING,
     ),
-    "mark_expired": _op(recovery.mark_if_due),
-    "requeue": _op(lambda s: recovery.requeue(s, 0)),
+    "mark_expired": _op(expiry.mark_if_due),
+    "requeue": _op(lambda s: expiry.requeue(s, 0)),
     "issue_reclaim_grant": _op(
-        lambda s: recovery.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"),
+        lambda s: reclaim.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"),
         MISSING,
         "grant_already_exists",
     ),
     "reclaim": _op(
-        _new(recovery.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
+        _new(reclaim.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
         MISSING,
         "invalid_input",
     ),
@@ -321,7 +321,7 @@ RULES: dict[str, Op] = {
     "time_out_resumed": _time_out("auto_resume"),
     "time_out_escalated": _time_out("escalate"),
     "trim": _op(_trim),
-    "renew_lease": _typed(attempts.renew, None),
+    "renew_lease": _typed(renewal.renew, None),
     "complete_execution": _typed(
         lambda h: Commit(attempts.complete(h, b"typed")), "operator_override"
     ),
@@ -330,8 +330,8 @@ RULES: dict[str, Op] = {
     "delay_execution": _typed(lambda h: attempts.delay(h, NOW + 5), "operator_override"),
 }
 HOLDERS: dict[str, HolderOp] = {
-    "renew": HolderOp(lambda h: attempts.renew(h).plan, repeatable=True),
-    "progress": HolderOp(lambda h: attempts.progress(h, 5, "m"), repeatable=True),
+    "renew": HolderOp(lambda h: renewal.renew(h).plan, repeatable=True),
+    "progress": HolderOp(lambda h: renewal.progress(h, 5, "m"), repeatable=True),
     "complete": HolderOp(lambda h: attempts.complete(h, b"r"), "success"),
     "fail_for_good": HolderOp(lambda h: attempts.fail(h, "r", "c", None).plan, "failed"),
     "fail_retry_now": HolderOp(lambda h: attempts.fail(h, "r", "c", 0).plan, "failed"),
@@ -359,4 +359,4 @@ SWEEPS: dict[str, SweepOp] = {
 
 
 def why(op: HolderOp, snapshot: Snapshot, shown: Shown) -> Return | Reject | None:
-    return attempts.explain(snapshot, shown.handle, op.outcome)
+    return attempts.explain_refusal(snapshot, shown.handle, op.outcome)

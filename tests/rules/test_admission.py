@@ -12,14 +12,14 @@ from flowfabric.model.quota import BudgetState, QuotaPolicy, Standing
 from flowfabric.rules.claims import admission, grants
 from flowfabric.rules.claims.admission import (
     ADMITTING,
+    Breach,
     Candidate,
+    Capacity,
     Request,
-    Room,
     Share,
-    Spent,
-    room,
-    share_out,
-    spent,
+    breach_of,
+    capacity_of,
+    distribute,
 )
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
@@ -36,34 +36,34 @@ def policy(
     return QuotaPolicy(Q, 0, "default", window_s, rate, cap, 0, 0, closed, None, 0, 0, 5)
 
 
-# ---- the room of a quota
+# ---- the capacity of a quota
 
 
 @pytest.mark.parametrize(
     ("quota", "held", "window", "found"),
     [
-        (None, 9, (), Room()),
-        (policy(), 9, (NOW,), Room()),
-        (policy(cap=3), 0, (), Room(3)),
-        (policy(cap=3), 2, (), Room(1)),
-        (policy(cap=3), 3, (), Room(0, "concurrency")),
-        (policy(cap=3), 4, (), Room(0, "concurrency")),
-        (policy(rate=2), 9, (), Room(2)),
-        (policy(rate=2), 9, (NOW - W, NOW - 5), Room(1)),
-        (policy(rate=2), 9, (NOW - W + 1, NOW - 5), Room(0, "rate", NOW + 1)),
-        (policy(rate=2), 9, (NOW - 9, NOW - 7, NOW - 5), Room(0, "rate", NOW - 7 + W)),
-        (policy(rate=1, window_s=0), 9, (NOW - W + 1,), Room(0, "rate", NOW + 1)),
-        (policy(cap=3, rate=5), 1, (NOW,), Room(2)),
-        (policy(cap=9, rate=2), 1, (NOW,), Room(1)),
-        (policy(cap=1, rate=1), 1, (NOW,), Room(0, "rate", NOW + W)),
-        (policy(closed=NOW + 1), 0, (), Room(0, "closed", NOW + 1)),
-        (policy(closed=NOW), 0, (), Room()),
+        (None, 9, (), Capacity()),
+        (policy(), 9, (NOW,), Capacity()),
+        (policy(cap=3), 0, (), Capacity(3)),
+        (policy(cap=3), 2, (), Capacity(1)),
+        (policy(cap=3), 3, (), Capacity(0, "concurrency")),
+        (policy(cap=3), 4, (), Capacity(0, "concurrency")),
+        (policy(rate=2), 9, (), Capacity(2)),
+        (policy(rate=2), 9, (NOW - W, NOW - 5), Capacity(1)),
+        (policy(rate=2), 9, (NOW - W + 1, NOW - 5), Capacity(0, "rate", NOW + 1)),
+        (policy(rate=2), 9, (NOW - 9, NOW - 7, NOW - 5), Capacity(0, "rate", NOW - 7 + W)),
+        (policy(rate=1, window_s=0), 9, (NOW - W + 1,), Capacity(0, "rate", NOW + 1)),
+        (policy(cap=3, rate=5), 1, (NOW,), Capacity(2)),
+        (policy(cap=9, rate=2), 1, (NOW,), Capacity(1)),
+        (policy(cap=1, rate=1), 1, (NOW,), Capacity(0, "rate", NOW + W)),
+        (policy(closed=NOW + 1), 0, (), Capacity(0, "closed", NOW + 1)),
+        (policy(closed=NOW), 0, (), Capacity()),
     ],
 )
-def test_the_room_a_quota_has(
-    quota: QuotaPolicy | None, held: int, window: tuple[int, ...], found: Room
+def test_the_capacity_of_a_quota(
+    quota: QuotaPolicy | None, held: int, window: tuple[int, ...], found: Capacity
 ) -> None:
-    assert room(quota, held, window, NOW) == found
+    assert capacity_of(quota, held, window, NOW) == found
 
 
 @pytest.mark.parametrize(
@@ -71,28 +71,28 @@ def test_the_room_a_quota_has(
     [
         (
             policy(cap=3),
-            Room(0, "concurrency"),
+            Capacity(0, "concurrency"),
             "concurrency_limit_exceeded",
             f"quota {Q}: concurrency cap 3",
         ),
         (
             policy(rate=2),
-            Room(0, "rate", NOW + 7),
+            Capacity(0, "rate", NOW + 7),
             "rate_limit_exceeded",
             f"quota {Q}: rate limit 2/2 per 60s window",
         ),
         (
             policy(closed=NOW + 7),
-            Room(0, "closed", NOW + 7),
+            Capacity(0, "closed", NOW + 7),
             "rate_limit_exceeded",
             f"quota {Q}: closed until {NOW + 7}",
         ),
     ],
 )
 def test_what_is_said_when_there_is_none(
-    quota: QuotaPolicy, found: Room, code: str, text: str
+    quota: QuotaPolicy, found: Capacity, code: str, text: str
 ) -> None:
-    error = admission.no_room(quota, found, NOW)
+    error = admission.limit_error(quota, found, NOW)
     assert (error.code, error.facts["detail"]) == (code, text) and error.retryable
     assert error.facts.get("retry_after_ms") == (None if found.opens_at_ms is None else "7")
 
@@ -114,14 +114,14 @@ def test_what_is_said_when_there_is_none(
 def test_a_budget_that_is_spent(
     text: str, used: dict[str, int], found: tuple[str, int, int] | None
 ) -> None:
-    breach = spent(BudgetState("x", text, used))
+    breach = breach_of(BudgetState("x", text, used))
     assert (None if breach is None else (breach.dimension, breach.used, breach.limit)) == found
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"hard_limits":{"a":"5"}}'])
-def test_a_stored_budget_that_makes_no_sense_is_not_taken_for_none(text: str) -> None:
+def test_an_unreadable_stored_budget_is_an_error(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption"):
-        spent(BudgetState("x", text, {}))
+        breach_of(BudgetState("x", text, {}))
 
 
 # ---- one execution
@@ -134,13 +134,13 @@ def decided(standing: Standing | None, **around: Any) -> Decision:
     return admission.admitted(found, grants.issue_claim_grant(found, args, grant_id="g"))
 
 
-def test_nothing_is_asked_without_limits() -> None:
+def test_nothing_is_checked_without_limits() -> None:
     plain = decided(None)
     assert isinstance(plain, Commit) and plain.first == () and plain.plan.form is grants.ISSUE_GRANT
 
 
 @pytest.mark.parametrize("decision", [Return(5), Reject(Contention(ContentionKind.LEASE_CONFLICT))])
-def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
+def test_decisions_that_start_nothing_are_unchanged(decision: Decision) -> None:
     found = structs.replace(snapshot(execution()), standing=Standing(policy(cap=1), OTHERS))
     assert admission.admitted(found, decision) is decision
     other = Commit(grants.mismatch_plan(execution()))
@@ -159,7 +159,7 @@ def test_an_admission_is_counted_under_the_version_it_was_decided_at(
     assert act.plan.form.args == grants.ISSUE_GRANT.args
 
 
-def test_unlimited_by_a_quota_nobody_defined() -> None:
+def test_an_undefined_quota_is_unlimited() -> None:
     act = decided(Standing(None))
     assert isinstance(act, Commit) and act.first == ()
 
@@ -182,14 +182,14 @@ def test_a_full_quota_refuses(standing: Standing) -> None:
     assert isinstance(refused, Reject) and refused.error.code == "concurrency_limit_exceeded"
 
 
-def test_each_holder_counts_once_and_the_one_that_asks_does_not() -> None:
+def test_each_holder_counts_once_and_the_claimer_does_not() -> None:
     own = frozenset([IDENT.uuid])
     same = frozenset([UUID(int=1)])
     assert isinstance(decided(Standing(policy(cap=2), same, same, same)), Commit)
     assert isinstance(decided(Standing(policy(cap=2), same | own)), Commit)
 
 
-def test_who_holds_a_place_already_is_not_asked_again() -> None:
+def test_a_holder_of_a_slot_is_admitted_again() -> None:
     by_hand = decided(Standing(policy(cap=3), OTHERS, admitted=frozenset([IDENT.uuid])))
     assert isinstance(by_hand, Commit) and by_hand.first == ()
     granted = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW)
@@ -198,7 +198,7 @@ def test_who_holds_a_place_already_is_not_asked_again() -> None:
     assert isinstance(lapsed, Reject)
 
 
-def test_budgets_are_asked_before_the_quota() -> None:
+def test_budgets_are_checked_before_the_quota() -> None:
     budgets = (
         BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}),
         BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}),
@@ -241,12 +241,12 @@ def test_the_ready_order() -> None:
         waiting(2, created_at_ms=3),
         waiting(9, created_at_ms=0),
     ]
-    assert [c.execution_id.int for c in admission.in_ready_order(found)] == [1, 9, 2, 3]
+    assert [c.execution_id.int for c in admission.queue_order(found)] == [1, 9, 2, 3]
 
 
-def test_the_best_go_to_the_first_who_asks_as_far_as_there_is_room() -> None:
+def test_executions_go_to_requests_in_queue_order_up_to_the_capacity() -> None:
     found = [waiting(n, "q") for n in range(1, 6)] + [waiting(6), waiting(7)]
-    shared = share_out([asks(2), asks(2), asks(3)], found, {"q": 3}, {}, NOW)
+    shared = distribute([asks(2), asks(2), asks(3)], found, {"q": 3}, {}, NOW)
     assert shared.shares == [
         Share(0, "q", 2, 1, ids(1, 2, 3)),
         Share(1, "q", 1, 1, ids(1, 2, 3)),
@@ -256,28 +256,28 @@ def test_the_best_go_to_the_first_who_asks_as_far_as_there_is_room() -> None:
     assert (shared.unmet, shared.full, shared.denied) == ([0, 0, 2], {"q"}, [])
 
 
-def test_a_gate_without_a_limit_has_room_for_all() -> None:
+def test_a_gate_without_a_limit_admits_everything() -> None:
     found = [waiting(n, "q", partition_key=n) for n in (1, 2)]
     for rooms in ({}, {"q": None}):
-        shared = share_out([asks(5)], found, rooms, {}, NOW)
+        shared = distribute([asks(5)], found, rooms, {}, NOW)
         assert shared.shares == [Share(0, "q", 1, 1, ids(1)), Share(0, "q", 1, 2, ids(2))]
         assert (shared.unmet, shared.full) == ([3], set())
 
 
-def test_each_gets_what_he_can_run_and_those_nobody_can_are_passed_over() -> None:
+def test_requests_get_only_executions_they_can_run() -> None:
     gpu, eu = {"required_capabilities": ("gpu",)}, {"required_capabilities": ("eu",)}
     found = [waiting(1, "q", **gpu), waiting(2, "q", **eu), waiting(3, "q"), waiting(4, "q", **gpu)]
-    shared = share_out([asks(1), asks(5, "gpu")], found, {}, {}, NOW)
+    shared = distribute([asks(1), asks(5, "gpu")], found, {}, {}, NOW)
     assert shared.shares == [Share(1, "q", 2, 1, ids(1, 4)), Share(0, "q", 1, 1, ids(3))]
     assert shared.unmet == [0, 3]
 
 
-def test_nobody_is_asked_once_all_are_served() -> None:
-    shared = share_out([asks(1)], [waiting(1), waiting(2)], {}, {"b": Spent("b", "t", 1, 1)}, NOW)
+def test_no_candidate_is_read_once_all_requests_are_met() -> None:
+    shared = distribute([asks(1)], [waiting(1), waiting(2)], {}, {"b": Breach("b", "t", 1, 1)}, NOW)
     assert shared.shares == [Share(0, "", 1)] and shared.denied == []
 
 
-def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
+def test_a_reserved_execution_goes_to_its_worker_until_the_reservation_ends() -> None:
     held = {"reserved_for": "me", "reserved_until_ms": NOW}
     found = [
         waiting(1, "q", **held),
@@ -285,26 +285,26 @@ def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
         waiting(3, "q", **held),
     ]
     found.append(waiting(4, "q", reserved_until_ms=NOW))
-    shared = share_out([asks(5, worker="you"), asks(1, worker="me")], found, {}, {}, NOW)
+    shared = distribute([asks(5, worker="you"), asks(1, worker="me")], found, {}, {}, NOW)
     assert shared.shares == [Share(1, "q", 1, 1, ids(1), "me"), Share(0, "q", 2, 1, ids(2, 4))]
-    over = {"b": Spent("b", "t", 1, 1)}
-    full = share_out(
+    over = {"b": Breach("b", "t", 1, 1)}
+    full = distribute(
         [asks(5, worker="me")], [waiting(1, "q", budget_ids=("b",), **held)], {"q": 0}, over, NOW
     )
     assert full.shares == [Share(0, "q", 1, 1, ids(1), "me")] and not full.denied and not full.full
 
 
-def test_a_spent_budget_holds_its_executions_back_before_the_quota_is_asked() -> None:
-    breach = Spent("b", "t", 5, 5)
+def test_a_spent_budget_blocks_its_executions_before_the_quota_is_checked() -> None:
+    breach = Breach("b", "t", 5, 5)
     found = [
         waiting(1, "q", budget_ids=("a", "b")),
         waiting(2, "q", budget_ids=("a",)),
         waiting(3, "q", budget_ids=("b",)),
     ]
-    shared = share_out([asks(9)], found, {"q": 0}, {"b": breach}, NOW)
+    shared = distribute([asks(9)], found, {"q": 0}, {"b": breach}, NOW)
     assert [(c.execution_id.int, b) for c, b in shared.denied] == [(1, breach), (3, breach)]
     assert shared.shares == [] and shared.full == {"q"}
-    plan = admission.hold_back(found[0], breach, NOW)
+    plan = admission.block_for_budget(found[0], breach, NOW)
     said = dict(zip(plan.form.args, plan.values, strict=True))
     assert (said["blocked_on"], said["detail"], said["version"]) == (
         "budget:b",

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
+from flowfabric.model.lease import BackendTag, Completed
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.leases import attempts
@@ -59,63 +59,6 @@ def check_released(after: Execution, *, epoch: int = RUNNING.lease_epoch) -> Non
         RUNNING.version + 1,
         NOW,
     )
-
-
-# ---- renew and progress
-
-
-@pytest.mark.parametrize("ttl", [TTL, 5, 60_000])
-@pytest.mark.parametrize("said", [1, 86_400_000])
-def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, said: int) -> None:
-    act = attempts.renew(handle(RUNNING, lease_ttl_ms=said))
-    store = seeded(RUNNING, TRIED)
-    assert isinstance(commit(store, attempts.renew_for(handle(RUNNING), ttl)), Applied)
-    done = commit(store, act.plan)
-    assert isinstance(done, Applied)
-    assert act.result(done) == LeaseRenewal(NOW + ttl, RUNNING.lease_epoch)
-    after = stored(store)
-    assert (
-        after.lease_expires_at_ms,
-        after.lease_last_renewed_at,
-        after.lease_renewal_deadline,
-    ) == (
-        NOW + ttl,
-        NOW,
-        NOW + ttl * 2 // 3,
-    )
-    assert (after.lease_epoch, after.version, after.attempt_timeout_at_ms) == (
-        RUNNING.lease_epoch,
-        RUNNING.version,
-        NOW + 40,
-    )
-    assert stored_attempt(store).lease_expires_at_ms == NOW + ttl
-    assert told(store) == (["renewed", "renewed"], [], [])
-
-
-@pytest.mark.parametrize(
-    ("percent", "message", "kept"),
-    [
-        (50, None, (50, "old")),
-        (0, None, (0, "old")),
-        (None, "new", (10, "new")),
-        (None, "", (10, "")),
-        (60, "new", (60, "new")),
-    ],
-)
-def test_progress_leaves_alone_what_is_not_given(
-    percent: int | None, message: str | None, kept: tuple[int, str]
-) -> None:
-    before = execution("RUNNING", progress_pct=10, progress_message="old")
-    store = seeded(before, attempt(before))
-    assert isinstance(commit(store, attempts.progress(handle(before), percent, message)), Applied)
-    after = stored(store)
-    assert (after.progress_pct, after.progress_message) == kept
-    assert (after.progress_updated_at, after.last_mutation_at, after.version) == (
-        NOW,
-        NOW,
-        before.version,
-    )
-    assert (after.last_transition_at, told(store)) == (before.last_transition_at, ([], [], []))
 
 
 # ---- complete
@@ -341,7 +284,7 @@ def test_giving_up_cancels_and_fences_the_own_handle() -> None:
 # ---- the stored lease as a handle
 
 
-def test_the_stored_lease_stands_in_for_a_handle() -> None:
+def test_a_handle_is_built_from_the_stored_lease() -> None:
     assert attempts.holder(RUNNING, BackendTag.SQLITE, TTL) == HELD
     assert attempts.holder(RUNNING, BackendTag.POSTGRES).tag is BackendTag.POSTGRES
     assert (
@@ -353,7 +296,7 @@ def test_the_stored_lease_stands_in_for_a_handle() -> None:
 
 
 @pytest.mark.parametrize("missing", ["current_attempt_id", "current_lease_id"])
-def test_without_a_lease_there_is_no_holder(missing: str) -> None:
+def test_a_handle_needs_a_stored_lease(missing: str) -> None:
     with pytest.raises(AssertionError):
         attempts.holder(execution("RUNNING", **{missing: None}), BackendTag.SQLITE)
 
@@ -373,7 +316,7 @@ def test_a_terminal_call_sent_again_by_the_same_lease_answers_the_same(outcome: 
     store = applied(Commit(plan), RUNNING, TRIED)
     before = stored(store)
     assert isinstance(commit(store, plan), Refused)
-    why = attempts.explain(load(store, 0), HELD, outcome)
+    why = attempts.explain_refusal(load(store, 0), HELD, outcome)
     assert isinstance(why, Return) and why.result == result
     assert stored(store) == before
     assert [len(kinds) for kinds in told(store)] == [1, 1, 0]
@@ -384,7 +327,7 @@ def test_a_terminal_call_sent_again_by_the_same_lease_answers_the_same(outcome: 
 )
 def test_a_call_after_another_ending_is_refused(ended: str, asked: str | None) -> None:
     store = applied(Commit(ENDINGS[ended][0]), RUNNING, TRIED)
-    why = attempts.explain(load(store, 0), HELD, asked)
+    why = attempts.explain_refusal(load(store, 0), HELD, asked)
     assert refusal(why) == ("lease_conflict" if ended == "cancelled" else "execution_not_active")
 
 
@@ -393,7 +336,7 @@ def test_another_lease_does_not_share_the_answer(outcome: str) -> None:
     store = applied(Commit(ENDINGS[outcome][0]), RUNNING, TRIED)
     for changed in ({"lease_epoch": 9}, {"lease_id": UUID(int=9)}):
         assert (
-            refusal(attempts.explain(load(store, 0), handle(RUNNING, **changed), outcome))
+            refusal(attempts.explain_refusal(load(store, 0), handle(RUNNING, **changed), outcome))
             == "lease_conflict"
         )
 
@@ -403,10 +346,12 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
     act = attempts.fail(HELD, "boom", "transient", delay)
     store = applied(act, RUNNING, TRIED)
     assert isinstance(commit(store, act.plan), Refused)
-    assert answer(attempts.explain(load(store, 0), HELD, "failed")) == RetryScheduled(
+    assert answer(attempts.explain_refusal(load(store, 0), HELD, "failed")) == RetryScheduled(
         NOW + delay, 1
     )  # type: ignore[arg-type]
-    assert refusal(attempts.explain(load(store, 0), HELD, "success")) == "execution_not_active"
+    assert (
+        refusal(attempts.explain_refusal(load(store, 0), HELD, "success")) == "execution_not_active"
+    )
 
 
 @pytest.mark.parametrize(
@@ -421,7 +366,7 @@ def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_i
     ended = load(store, 0)
     assert ended.execution is not None and ended.execution.terminal_outcome == "expired"
     seen = structs.replace(ended, execution=structs.replace(ended.execution, failure_reason=reason))
-    why = attempts.explain(seen, HELD, "failed")
+    why = attempts.explain_refusal(seen, HELD, "failed")
     assert answer(why) == TerminalFailed() if answers else refusal(why) == "execution_not_active"
 
 
@@ -429,7 +374,7 @@ def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:
     promoted = execution(
         "READY", "pending_retry_attempt", delay_until_ms=None, last_transition_at=NOW - 3
     )
-    why = attempts.explain(snapshot(promoted), handle(promoted), "failed")
+    why = attempts.explain_refusal(snapshot(promoted), handle(promoted), "failed")
     assert why == Return(RetryScheduled(NOW - 3, 1))
 
 
@@ -437,18 +382,18 @@ def test_a_retry_that_was_claimed_again_is_a_conflict() -> None:
     claimed = execution(
         "RUNNING", lease_epoch=2, attempt_index=1, total_attempt_count=2, retry_count=1
     )
-    why = attempts.explain(snapshot(claimed, attempt=TRIED), HELD, "failed")
+    why = attempts.explain_refusal(snapshot(claimed, attempt=TRIED), HELD, "failed")
     assert refusal(why) == "lease_conflict"
 
 
-def test_when_the_lease_is_fine_the_call_is_tried_again() -> None:
-    assert attempts.explain(snapshot(RUNNING), HELD, "success") is None
-    assert attempts.explain(snapshot(RUNNING), HELD) is None
+def test_a_refused_call_under_a_live_lease_is_tried_again() -> None:
+    assert attempts.explain_refusal(snapshot(RUNNING), HELD, "success") is None
+    assert attempts.explain_refusal(snapshot(RUNNING), HELD) is None
 
 
 @pytest.mark.parametrize("marks", [True, False])
-def test_only_calls_that_matter_mark_an_expired_lease(marks: bool) -> None:
+def test_marks_controls_whether_an_expired_lease_is_marked(marks: bool) -> None:
     late = execution("RUNNING", lease_expires_at_ms=NOW)
-    why = attempts.explain(snapshot(late), handle(late), marks=marks)
+    why = attempts.explain_refusal(snapshot(late), handle(late), marks=marks)
     assert isinstance(why, Reject)
     assert (why.mark is not None) is marks

@@ -19,7 +19,7 @@ from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.executions.replay import replay
 from flowfabric.rules.flows import cancels, edges
 from flowfabric.rules.flows.wait_children import wait_children
-from flowfabric.rules.leases.attempts import explain
+from flowfabric.rules.leases.attempts import explain_refusal
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -153,7 +153,7 @@ def test_where_waiting_for_children_leads(found: EdgeGroup | None, vector: str) 
 
 def test_the_old_handle_is_stale_after_waiting() -> None:
     store = applied(parking(group(ALL_OF, 1)), RUNNING, attempt(RUNNING), group(ALL_OF, 1))
-    reason = explain(load(store, 0), handle(RUNNING), "success")
+    reason = explain_refusal(load(store, 0), handle(RUNNING), "success")
     assert isinstance(reason, Reject)
     assert reason.error.code == "lease_conflict"
 

@@ -9,6 +9,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind
 from flowfabric.rules.claims import claims
 from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.leases import acquisition
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -64,10 +65,6 @@ def resumed(of: Execution | None, remaining: int | None = None, **around: Any) -
     return claims.claim_resumed(snapshot(of, **around), asked, **NEW)
 
 
-def taken(of: Execution | None, lane_id: str = "default", **around: Any) -> Decision:
-    return claims.issue_grant_and_claim(snapshot(of, **around), lane_id, TTL, **NEW)
-
-
 # ---- claim_execution
 
 READY = execution()
@@ -113,7 +110,7 @@ def test_claim_execution_checks_in_order(
     assert refusal(claimed(of, **around)) == code
 
 
-def test_a_grant_holds_until_its_time_is_past() -> None:
+def test_a_grant_holds_until_it_expires() -> None:
     assert isinstance(claimed(READY, grant=grant(expires_in=0)), Commit)
 
 
@@ -146,7 +143,7 @@ def test_claim_execution_starts_the_attempt_that_is_pending(state: str) -> None:
     ) == (None, None, None)
 
 
-def test_a_replayed_attempt_takes_the_id_the_caller_gives_it() -> None:
+def test_a_replayed_attempt_gets_the_id_of_the_call() -> None:
     before = execution(attempt_state="pending_replay_attempt")
     store = applied(claimed(before), before, attempt(before), grant())
     assert stored(store).current_attempt_id == stored_attempt(store).attempt_id == NEW_ATTEMPT_ID
@@ -205,11 +202,11 @@ def test_a_deadline_given_at_the_claim_replaces_the_stored_one(
         ("null", None),
     ],
 )
-def test_an_attempt_policy_is_kept_only_when_it_is_an_object(text: str, kept: str | None) -> None:
-    assert claims.policy_text(text) == kept
+def test_an_attempt_policy_must_be_a_json_object(text: str, kept: str | None) -> None:
+    assert acquisition.policy_text(text) == kept
 
 
-def test_the_policy_a_failure_left_for_the_next_attempt_is_used_unless_one_is_given() -> None:
+def test_the_pending_attempt_policy_is_used_unless_one_is_given() -> None:
     before = execution(attempt_state="pending_retry_attempt", pending_attempt_policy='{"next":1}')
     assert stored_attempt(applied(claimed(before), before, grant()), 1).policy == '{"next":1}'
     given = claimed(before, args={"attempt_policy_json": '{"given":1}'})
@@ -230,7 +227,7 @@ def test_the_kind_of_handle_follows_from_the_attempt_state(state: str, kind: Han
 
 @pytest.mark.parametrize(("ttl", "within"), [(30_000, 20_000), (1, 0), (100, 66)])
 def test_a_lease_is_renewed_within_two_thirds_of_its_time(ttl: int, within: int) -> None:
-    assert claims.renew_within_ms(ttl) == within
+    assert acquisition.renew_within_ms(ttl) == within
 
 
 # ---- claim_resumed_execution
@@ -278,7 +275,7 @@ def test_a_resumed_claim_needs_no_grant_and_consumes_its_own(held: Any) -> None:
     "left_over",
     [grant(worker_id="other", expires_in=-1), grant("reclaim", worker_id="other", expires_in=-1)],
 )
-def test_a_grant_that_ran_out_stands_in_nobodys_way(left_over: Any) -> None:
+def test_an_expired_grant_refuses_no_claim(left_over: Any) -> None:
     assert isinstance(resumed(WAITING, grant=left_over), Commit)
 
 
@@ -286,7 +283,7 @@ def test_a_grant_that_ran_out_stands_in_nobodys_way(left_over: Any) -> None:
     ("given", "left", "at"),
     [(None, None, None), (None, 70, NOW + 70), (40, 70, NOW + 40), (0, 70, NOW + 70)],
 )
-def test_the_attempts_clock_goes_on_where_it_stopped(
+def test_a_resumed_attempt_keeps_the_rest_of_its_timeout(
     given: int | None, left: int | None, at: int | None
 ) -> None:
     before = execution(
@@ -310,7 +307,7 @@ def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
     assert stored(sweep(before)).lease_reclaim_count == count
 
 
-# ---- the claim of a lane's best
+# ---- the claim of the first execution of a lane
 
 
 def sweep(
@@ -335,7 +332,7 @@ def test_a_claim_starts_or_continues_the_attempt(state: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name != "READY"])
-def test_a_claim_takes_nothing_but_what_is_ready(name: str) -> None:
+def test_a_claim_takes_only_ready_executions(name: str) -> None:
     before = execution(name)
     assert stored(sweep(before)) == before
 
@@ -367,60 +364,6 @@ def test_a_claim_never_reuses_a_lease_id() -> None:
     assert after.current_lease_id != LEASE_ID
 
 
-# ---- issue_grant_and_claim
-
-
-@pytest.mark.parametrize(
-    ("of", "around", "code"),
-    [
-        (None, {}, "execution_not_found"),
-        (execution("RUNNING"), {"lane_id": "another"}, "invalid_input"),
-        (execution("RUNNING"), {"grant": grant()}, "lease_conflict"),
-        (execution("LOST"), {}, "lease_conflict"),
-        (execution("SUSPENDED"), {"grant": grant()}, "execution_not_eligible"),
-        (execution("ENDED"), {}, "execution_not_eligible"),
-        (execution(attempt_state="running_attempt"), {"grant": grant()}, "active_attempt_exists"),
-        (READY, {"grant": grant()}, "grant_already_exists"),
-        (execution("DELAYED"), {"grant": grant()}, "grant_already_exists"),
-        *[
-            (execution(name), {}, "execution_not_eligible")
-            for name in ("DELAYED", "DEPS", "BUDGET", "QUOTA", "ROUTE", "OPBLOCK", "LANEBLOCK")
-        ],
-        *[
-            (execution(name, "attempt_interrupted"), {}, "execution_not_eligible")
-            for name in ("DELAYED", "DEPS")
-        ],
-    ],
-)
-def test_issue_grant_and_claim_checks_in_order(
-    of: Execution | None, around: dict[str, Any], code: str
-) -> None:
-    assert refusal(taken(of, **around)) == code
-
-
-def test_a_wrong_lane_names_both() -> None:
-    decision = taken(READY, "another")
-    assert refusal(decision) == "invalid_input"
-    assert "lane_mismatch: args.lane_id=another exec_core.lane_id=default" in str(decision.error)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("held", [None, grant(worker_id="other", expires_in=-1)])
-@pytest.mark.parametrize("state", VECTORS["READY"].attempt_states)
-def test_an_operator_takes_what_is_ready(state: str, held: Any) -> None:
-    before = execution(attempt_state=state, required_capabilities=("gpu",))
-    store = applied(taken(before, grant=held), before, attempt(before), held)
-    after = check_lease(before, store, new=before.current_attempt_id is None, worker="operator")
-    assert after.current_worker_instance_id == "operator"
-
-
-@pytest.mark.parametrize("name", ["BUDGET", "QUOTA", "ROUTE", "OPBLOCK", "LANEBLOCK"])
-def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: str) -> None:
-    before = execution(name, "attempt_interrupted")
-    check_lease(
-        before, applied(taken(before), before, attempt(before)), new=False, worker="operator"
-    )
-
-
 @pytest.mark.parametrize(
     ("limit", "ends_at", "used"),
     [
@@ -432,7 +375,7 @@ def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: st
         (1_000, NOW + 5_000, 0),
     ],
 )
-def test_how_much_of_its_time_an_attempt_has_used(
+def test_the_used_part_of_an_attempt_timeout(
     limit: int | None, ends_at: int | None, used: int
 ) -> None:
     assert claims.time_used_ms(NOW, limit, ends_at) == used

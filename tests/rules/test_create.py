@@ -81,7 +81,7 @@ def test_only_a_time_ahead_delays(
 
 @pytest.mark.parametrize("policy", [None, ExecutionPolicy(priority=3, delay_until=NOW + 5)])
 @pytest.mark.parametrize("delay", [None, NOW + 9])
-def test_the_same_again_is_what_each_would_be_by_itself(
+def test_identical_creates_equal_single_creates(
     policy: ExecutionPolicy | None, delay: int | None
 ) -> None:
     idents = [ExecutionId.of(n, UUID(int=n)) for n in (7, 3, 7)]
@@ -169,7 +169,7 @@ def test_every_argument_is_stored() -> None:
     )
 
 
-def test_without_a_policy_nothing_is_invented() -> None:
+def test_no_columns_come_from_a_missing_policy() -> None:
     row = created()
     assert (row.policy, row.max_reclaim_count, row.attempt_timeout_ms) == (None, None, None)
     assert (row.retention_ttl_ms, row.failed_retention_ttl_ms) == (None, None)
@@ -182,7 +182,7 @@ def test_without_a_policy_nothing_is_invented() -> None:
     assert (row.idempotency_key, row.payload, row.deadline_origin) == (None, b"", None)
 
 
-def test_what_the_policy_decides_is_kept_in_columns() -> None:
+def test_the_columns_from_the_policy() -> None:
     policy = ExecutionPolicy(
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=250),
         routing_requirements=RoutingRequirements(required_capabilities=("gpu",)),
@@ -230,7 +230,7 @@ def test_a_key_is_taken_for_its_window(window: int | None, kept_for: int) -> Non
     (IDENT, True, 1_000, False),
     (ident(9), False, 1_000, False),
 ])  # fmt: skip
-def test_a_key_is_taken_over_after_its_time_from_an_execution_that_is_gone(
+def test_an_expired_key_of_a_removed_execution_is_taken_over(
     holder: ExecutionId, kept: bool, after: int, taken: bool
 ) -> None:
     clock = ManualClock(NOW)
@@ -246,7 +246,7 @@ def test_a_key_is_taken_over_after_its_time_from_an_execution_that_is_gone(
 
 
 @pytest.mark.parametrize(("expires", "holds"), [(None, False), (NOW, False), (NOW + 1, True)])
-def test_a_key_holds_by_its_own_time(expires: int | None, holds: bool) -> None:
+def test_a_key_holds_until_it_expires(expires: int | None, holds: bool) -> None:
     assert creating.is_in_time(expires, NOW) is holds
 
 

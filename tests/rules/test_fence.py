@@ -1,4 +1,4 @@
-"""Who may still write. Each case holds the state valid and varies one fact."""
+"""The fence. Each case keeps the state valid and varies one fact."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from flowfabric.rules.fence import (
     not_active,
     retry_scheduled_by,
 )
-from flowfabric.rules.leases import attempts
-from flowfabric.rules.leases.recovery import requeue
+from flowfabric.rules.leases import attempts, renewal
+from flowfabric.rules.leases.expiry import requeue
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.testing import ManualClock
 
@@ -108,8 +108,8 @@ def test_the_time_alone_expires_a_lease(expires: int | None, code: str | None) -
 def test_the_guard_of_the_plan_holds_without_the_explanation(changed: dict[str, Any]) -> None:
     store = seeded(RUNNING, attempt(RUNNING))
     for plan in (
-        attempts.renew(handle(RUNNING, **changed)).plan,
-        attempts.progress(handle(RUNNING, **changed), 5, "x"),
+        renewal.renew(handle(RUNNING, **changed)).plan,
+        renewal.progress(handle(RUNNING, **changed), 5, "x"),
         attempts.complete(handle(RUNNING, **changed), b"stolen"),
         attempts.fail(handle(RUNNING, **changed), "r", "c", None).plan,
         attempts.fail(handle(RUNNING, **changed), "r", "c", 0).plan,
@@ -173,13 +173,13 @@ def test_the_handle_is_checked_in_order(
 
 
 @pytest.mark.parametrize("name", ["RUNNING", "READY", "ENDED"])
-def test_a_late_call_says_expired_whoever_took_over(name: str) -> None:
+def test_a_late_call_is_expired_after_any_reclaim(name: str) -> None:
     moved = execution(name, lease_epoch=6, expired_epoch=5, total_attempt_count=1)
     assert refusal(check_handle(snapshot(moved), handle(moved, lease_epoch=5))) == "lease_expired"
     assert refusal(check_handle(snapshot(moved), handle(moved, lease_epoch=4))) == "lease_conflict"
 
 
-def test_a_late_call_says_expired_although_nobody_took_over() -> None:
+def test_a_late_call_is_expired_without_a_reclaim() -> None:
     lost = execution("LOST", lease_expired_at=NOW - 10_000)
     store = applied(requeue(snapshot(lost), 5_000), lost, attempt(lost))
     assert name_of(vector_of(stored(store))) == "READY"
@@ -204,7 +204,7 @@ def test_a_lease_already_marked_is_not_marked_again() -> None:
         assert refused.mark is None
 
 
-def test_a_call_on_what_is_not_active_gets_the_facts_to_settle_it() -> None:
+def test_a_call_on_an_inactive_execution_returns_its_state() -> None:
     error = not_active(execution("ENDED", outcome="cancelled", lease_epoch=3))
     assert isinstance(error, Contention)
     assert error.facts == {
@@ -332,7 +332,7 @@ def test_a_retry_is_recognised_by_the_lease_that_failed(
     assert retry_scheduled_by(snapshot(of, **around), handle(of, **fields)) is scheduled
 
 
-def test_no_retry_is_scheduled_for_what_does_not_exist() -> None:
+def test_no_retry_is_scheduled_for_a_missing_execution() -> None:
     assert not retry_scheduled_by(snapshot(None), handle(WAITS))
 
 
@@ -378,7 +378,7 @@ def test_a_lease_renewed_in_between_is_not_marked() -> None:
 
 
 @pytest.mark.parametrize(("expires", "marked"), [(NOW + 1, False), (NOW, True)])
-def test_the_sweep_marks_what_ran_out(expires: int, marked: bool) -> None:
+def test_the_sweep_marks_expired_leases(expires: int, marked: bool) -> None:
     store = seeded(execution("RUNNING", lease_expires_at_ms=expires))
     assert run(store.sweep(SWEEP_EXPIRED(0), 10)) == (
         [(IDENT.partition_index, IDENT.uuid)] if marked else []
@@ -387,7 +387,7 @@ def test_the_sweep_marks_what_ran_out(expires: int, marked: bool) -> None:
     assert told(store)[0] == (["expired"] if marked else [])
 
 
-def test_a_row_shows_whose_lease_is_current() -> None:
+def test_is_held_compares_the_lease_of_the_row() -> None:
     fields = handle(RUNNING)
     row = (fields.execution_id.uuid, fields.lease_id, "active", "leased")
     assert is_held(row, fields)

@@ -15,7 +15,7 @@ from flowfabric.plan import Applied, Arg, Form, Insert, Refused
 from flowfabric.rules.decision import Commit, Reject
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.flows.cancels import Cancelling, FlowCancel
-from flowfabric.rules.leases.attempts import explain
+from flowfabric.rules.leases.attempts import explain_refusal
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -187,7 +187,7 @@ def test_the_worker_of_a_cancelled_member_is_fenced(header: bool) -> None:
     )
     store = done(plan, flow(), [before])
     for outcome in (None, "success", "failed"):
-        reason = explain(load(store, 0), handle(before), outcome)
+        reason = explain_refusal(load(store, 0), handle(before), outcome)
         assert isinstance(reason, Reject)
         assert reason.error.code == "lease_conflict"
 

@@ -50,7 +50,7 @@ def issued(
 
 
 @pytest.mark.parametrize("state", ["active", "draining"])
-def test_a_lane_that_runs_what_it_has_grants_it(state: str) -> None:
+def test_a_draining_lane_grants_its_executions(state: str) -> None:
     assert isinstance(issued(READY, lane=lane(state)), Commit)
 
 
@@ -88,7 +88,9 @@ def test_issue_claim_grant_checks_in_order(
     ("capabilities", "detail"),
     [(MANY, "worker:too_many_tokens"), ({"x" * 4_097}, "worker:too_many_bytes")],
 )
-def test_an_oversize_worker_says_which_limit(capabilities: Any, detail: str) -> None:
+def test_an_error_about_too_many_capabilities_names_the_limit(
+    capabilities: Any, detail: str
+) -> None:
     decision = issued(READY, frozenset(capabilities))
     assert isinstance(decision, Reject)
     assert decision.error.detail == detail  # type: ignore[attr-defined]
@@ -118,7 +120,7 @@ def test_what_a_worker_lacks_is_sorted_text(
     )
 
 
-def test_a_mismatch_is_stamped_although_it_is_refused() -> None:
+def test_a_capability_mismatch_is_stored_although_the_grant_is_refused() -> None:
     decision = issued(NEEDS, frozenset({"eu"}))
     assert isinstance(decision, Reject) and decision.mark is not None
     assert decision.error.detail == "gpu"  # type: ignore[attr-defined]
@@ -157,7 +159,7 @@ def test_a_grant_reserves_without_changing_the_state(old: Any) -> None:
     assert told(store) == ([], [], [])
 
 
-# ---- holding back
+# ---- blocking
 
 REASONS = [
     ("waiting_for_budget", "BUDGET", "rate_limited"),
@@ -193,13 +195,13 @@ def test_blocking_keeps_the_attempt_state(reason: str, vector: str, shown: str, 
     "reason",
     ["", "none", "waiting_for_worker", "paused_by_flow_cancel", "waiting_for_locality_match"],
 )
-def test_an_unknown_reason_is_refused_before_anything_is_looked_at(reason: str) -> None:
+def test_an_unknown_blocking_reason_is_refused_first(reason: str) -> None:
     assert refusal(grants.block(snapshot(None), reason, "", None)) == "invalid_blocking_reason"
     if reason:
         assert refusal(grants.unblock(snapshot(None), reason, None)) == "invalid_blocking_reason"
 
 
-def test_blocking_what_does_not_exist() -> None:
+def test_blocking_a_missing_execution_is_refused() -> None:
     assert (
         refusal(grants.block(snapshot(None), "waiting_for_budget", "", None))
         == "execution_not_found"
@@ -221,7 +223,7 @@ def test_blocking_what_does_not_exist() -> None:
         (execution("OPBLOCK", reason="paused_by_flow_cancel"), "execution_not_eligible"),
     ],
 )
-def test_a_block_that_comes_too_late_is_an_answer(of: Execution, code: str) -> None:
+def test_a_late_block_is_an_answer_not_an_error(of: Execution, code: str) -> None:
     assert answer(grants.block(snapshot(of), "paused_by_operator", "", None)) == LuaRejected(code)
 
 
@@ -257,7 +259,7 @@ def test_unblocking_makes_it_ready_again(reason: str, vector: str, _: str, expec
     assert told(store) == ([], [], [])
 
 
-def test_unblocking_without_a_time_uses_the_stores() -> None:
+def test_unblocking_without_a_time_uses_the_clock_of_the_store() -> None:
     before = execution("BUDGET")
     assert (
         stored(applied(grants.unblock(snapshot(before), "", None), before)).last_transition_at
@@ -275,16 +277,16 @@ def test_unblocking_without_a_time_uses_the_stores() -> None:
         ],
     ],
 )
-def test_what_is_not_held_back_cannot_be_let_go(of: Execution | None) -> None:
+def test_only_blocked_executions_are_unblocked(of: Execution | None) -> None:
     assert refusal(grants.unblock(snapshot(of), "", None)) == "execution_not_eligible"
 
 
-def test_a_flow_being_cancelled_is_never_let_go_here() -> None:
+def test_a_member_of_a_cancelled_flow_is_not_unblocked() -> None:
     held = execution("OPBLOCK", reason="paused_by_flow_cancel")
     assert refusal(grants.unblock(snapshot(held), "", None)) == "execution_not_eligible"
 
 
-def test_a_block_is_lifted_only_for_the_reason_expected() -> None:
+def test_unblock_requires_the_expected_reason() -> None:
     assert (
         refusal(grants.unblock(snapshot(execution("BUDGET")), "waiting_for_quota", None))
         == "execution_not_eligible"
@@ -302,7 +304,7 @@ def test_the_reasons_accepted_are_the_documented_five() -> None:
     assert set(grants.BLOCK) == {reason for reason, _, _ in REASONS}
 
 
-def test_what_it_waits_for_is_kept_and_of_a_quota_found_by_itself() -> None:
+def test_blocked_on_is_stored_and_defaults_to_the_own_quota() -> None:
     quota = UUID(int=5)
     own = execution(quota_policy_id=quota)
     for reason, said, kept in (

@@ -1,4 +1,4 @@
-"""Two callers at one execution, their loads and commits in every order."""
+"""Two callers of one execution, with their loads and commits in every order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Grant
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return
 from flowfabric.rules.states import is_ended, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -63,7 +63,7 @@ ALIKE = (
     "expire_attempt",
     "time_out_cancelled",
     "time_out_expired",
-)  # each goes the way of another in the list
+)  # each takes the path of another in the list
 OPERATIONS = tuple(name for name in (*RULES, *HOLDERS, *SWEEPS) if name not in ALIKE)
 EVENTS = ("ff_lease_event", "ff_completion_event", "ff_operator_event")
 
@@ -132,7 +132,7 @@ class Watch:
 
 
 class Caller:
-    """One operation, one step at a time, as the engine would drive it."""
+    """One operation, driven one step at a time as the engine does."""
 
     def __init__(self, name: str, store: MemoryStore, shown: Shown, watch: Watch) -> None:
         self.name, self.store, self.shown, self.watch = name, store, shown, watch
@@ -143,7 +143,7 @@ class Caller:
             self.decision = RULES[self.name].decide(load(self.store), self.shown)
 
     def commit(self) -> None:
-        """To its end: a refused commit is decided again, and then nobody interferes any more."""
+        """Runs to the end. A refused commit is decided again, without interference."""
         if self.name in SWEEPS:
             run(self.store.sweep(SWEEPS[self.name].plan, 10))
             self.watch.look()
@@ -172,7 +172,7 @@ class Caller:
                 assert self.decision is not None
                 self._settle(self.decision, op.declared)
                 return
-            if self._try(self.decision.plan) and self.decision.result is not AGAIN:
+            if self._try(self.decision.plan) and self.decision.result is not DECIDE_AGAIN:
                 return
             self.load()
         raise AssertionError(f"{self.watch.where}: {self.name} never came to an end")
@@ -227,7 +227,7 @@ def test_every_operation_acts_somewhere() -> None:
 
 @pytest.mark.parametrize(("state", "first"), FIRST)
 def test_two_callers_in_every_order(state: str, first: str) -> None:
-    """Who decides to do nothing changes nothing, so a second caller that is idle here is only run after the first."""
+    """A second caller that would be idle in this state runs only after the first."""
     for second in OPERATIONS:
         for order in ORDERS if (state, second) in ACTS else ORDERS[:1]:
             store, shown = start(state)
@@ -270,7 +270,7 @@ def test_a_plan_sent_twice_is_applied_once(state: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_lease_that_runs_out_between_load_and_commit_is_not_written_under(name: str) -> None:
+def test_a_lease_that_expires_between_load_and_commit_writes_nothing(name: str) -> None:
     row = execution("RUNNING", lease_expires_at_ms=NOW)
     store = seeded(row, attempt(row))
     assert isinstance(commit(store, HOLDERS[name].plan(handle(row))), Refused)

@@ -1,4 +1,4 @@
-"""Executions that cannot be read, and what the rules say of them."""
+"""Executions with unreadable columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowfabric.model.waitpoint import Single, SuspendArgs, TimeoutBehavior
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.executions import quarantine, replay
 from flowfabric.rules.executions.explain import explain
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import renewal
 from flowfabric.rules.waits import suspend, waitpoints
 
 from .factory import (
@@ -36,7 +36,7 @@ RUNNING = execution("RUNNING", attempt_timeout_at_ms=NOW + 40)
 TORN = '{"a"'
 
 
-# ---- holding back
+# ---- blocking
 
 
 def test_lists_that_cannot_be_read_are_found() -> None:
@@ -48,12 +48,12 @@ def test_lists_that_cannot_be_read_are_found() -> None:
     assert quarantine.damaged_list(execution(budget_ids=UNREADABLE)) == "budget_ids"
 
 
-def test_budgets_that_are_no_ids_are_found() -> None:
+def test_budgets_that_are_not_ids_are_found() -> None:
     good = "018f0000-0000-7000-8000-000000000001"
     assert quarantine.unknown_budgets((good, "none", *UNREADABLE)) == {"none", *UNREADABLE}
 
 
-def test_one_that_waits_is_held_back_with_its_reason() -> None:
+def test_a_waiting_execution_is_blocked_with_the_reason() -> None:
     of = execution()
     store = seeded(of)
     plan = quarantine.hold(of.partition_key, of.execution_id, of.version, "tags", NOW)
@@ -67,7 +67,7 @@ def test_one_that_waits_is_held_back_with_its_reason() -> None:
     assert isinstance(commit(store, plan), Refused), "it has moved"
 
 
-def test_one_that_was_just_claimed_gives_its_lease_up_in_the_same_attempt() -> None:
+def test_a_claimed_execution_loses_its_lease_and_keeps_its_attempt() -> None:
     store = seeded(RUNNING, attempt(RUNNING))
     plan = quarantine.hold_claimed(handle(RUNNING), "policy")
     assert isinstance(commit(store, plan), Applied)
@@ -88,7 +88,7 @@ def test_one_that_was_just_claimed_gives_its_lease_up_in_the_same_attempt() -> N
 # ---- errors
 
 
-def test_what_one_execution_is_asked_for_and_cannot_be_read_is_named() -> None:
+def test_an_unreadable_column_is_named() -> None:
     with pytest.raises(Corruption) as caught:
         stored_tags("[7]", IDENT)
     assert (caught.value.kind, caught.value.about) == (ValidationKind.CORRUPTION, IDENT)
@@ -102,10 +102,10 @@ def test_an_execution_whose_own_fields_cannot_be_read_is_not_replayed(raw: str) 
         replay.replay(snapshot(ended), attempt_id=NEW_ATTEMPT_ID, now_ms=NOW)
 
 
-# ---- why
+# ---- explanations
 
 
-def test_why_says_that_it_is_quarantined_and_what_to_do() -> None:
+def test_a_quarantined_execution_has_a_repair_hint() -> None:
     held = execution(
         "OPBLOCK", blocking_detail=quarantine.detail("tags"), last_transition_at=NOW - 5
     )
@@ -114,12 +114,12 @@ def test_why_says_that_it_is_quarantined_and_what_to_do() -> None:
     assert "quarantined: tags cannot be read" in reason.says and "repair the row" in reason.hint
 
 
-def test_why_says_it_of_one_that_has_not_been_met_yet() -> None:
+def test_an_unreadable_row_that_is_not_blocked_yet_is_reported() -> None:
     reason = explain(Looked(NOW, execution(required_capabilities=UNREADABLE))).reasons[0]
     assert reason.code is Why.UNKNOWN and "required_capabilities cannot be read" in reason.says
 
 
-def test_why_names_the_transaction_that_holds_back_events_last() -> None:
+def test_delayed_events_are_the_last_reason() -> None:
     writer = LongWriter(7, 42_000, "sales", "report")
     reasons = explain(Looked(NOW, execution(), writer=writer)).reasons
     assert (reasons[-1].code, reasons[-1].facts) == (Why.EVENTS_HELD_BACK, writer)
@@ -132,17 +132,17 @@ def test_why_names_the_transaction_that_holds_back_events_last() -> None:
 
 
 @pytest.mark.parametrize("told_of", [True, False])
-def test_a_renewal_is_told_unless_nobody_wants_to_hear_of_it(told_of: bool) -> None:
+def test_a_renewal_writes_an_event_unless_disabled(told_of: bool) -> None:
     store = seeded(RUNNING, attempt(RUNNING))
-    assert isinstance(commit(store, attempts.renew(handle(RUNNING), told=told_of).plan), Applied)
+    assert isinstance(commit(store, renewal.renew(handle(RUNNING), event=told_of).plan), Applied)
     assert isinstance(
-        commit(store, attempts.renew_for(handle(RUNNING), 500, told=told_of)), Applied
+        commit(store, renewal.renew_for(handle(RUNNING), 500, event=told_of)), Applied
     )
     assert stored(store).lease_expires_at_ms == NOW + 500
     assert told(store)[0] == ["renewed"] * (2 if told_of else 0)
 
 
-def test_the_grant_of_another_worker_stands_in_the_way() -> None:
+def test_the_grant_of_another_worker_refuses_the_claim() -> None:
     assert refusal(taken_over(WAITING, grant=grant(worker_id="other"))) == "invalid_claim_grant"
 
 

@@ -23,7 +23,7 @@ from flowfabric.model.quota import (
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.rules.claims import admission
-from flowfabric.rules.claims.admission import Spent
+from flowfabric.rules.claims.admission import Breach
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.limits.quotas import Holder, Slot
@@ -122,7 +122,7 @@ def test_held_back_for_a_budget(
     blocked_on: str | None, own: tuple[str, ...], over: tuple[UUID, ...], lifted: bool
 ) -> None:
     held = execution("BUDGET", blocked_on=blocked_on, budget_ids=own)
-    spent = {str(b): Spent(str(b), "t", 1, 1) for b in over}
+    spent = {str(b): Breach(str(b), "t", 1, 1) for b in over}
     assert quotas.is_lifted(held, spent, {}) is lifted
 
 

@@ -14,8 +14,8 @@ from flowfabric.model.lease import (
     ReclaimGrant,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.decision import AGAIN, Commit, Decision
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision
+from flowfabric.rules.leases import expiry, reclaim
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -55,10 +55,10 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return recovery.requeue(snapshot(of, **around), grace_ms)
+    return expiry.requeue(snapshot(of, **around), grace_ms)
 
 
-# ---- the cap on losses
+# ---- the reclaim limit
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
     [(None, None, 1_000), (None, 5, 5), (None, 0, 0), (7, 5, 7), (0, 5, 0), (100, None, 100)],
 )
 def test_the_reclaim_limit(stored_limit: int | None, called: int | None, limit: int) -> None:
-    assert recovery.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
+    assert expiry.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
 
 
 def reclaimed(
@@ -86,7 +86,7 @@ def reclaimed(
         max_reclaim_count=cap,
         attempt_policy_json=policy,
     )
-    return recovery.reclaim(
+    return reclaim.reclaim(
         snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
     )
 
@@ -99,7 +99,7 @@ def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **aroun
         grant_ttl_ms=900,
         worker_capabilities=frozenset(capabilities),
     )
-    return recovery.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
+    return reclaim.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
 
 
 @pytest.mark.parametrize("decide", [requeued, granted, reclaimed])
@@ -114,7 +114,9 @@ def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **aroun
         (None, 1_000, True),
     ],
 )
-def test_a_loss_too_many_ends_it(decide: Any, limit: int | None, count: int, over: bool) -> None:
+def test_exceeding_the_reclaim_limit_fails_the_execution(
+    decide: Any, limit: int | None, count: int, over: bool
+) -> None:
     before = lost(max_reclaim_count=limit, lease_reclaim_count=count)
     decision = decide(before)
     assert isinstance(decision, Commit)
@@ -178,12 +180,12 @@ NOT_RECLAIMABLE = [
 RECLAIMABLE = [LOST, TAKEN_AWAY, interrupted("lease_expired"), interrupted("lease_revoked")]
 
 
-def test_a_reclaim_grant_for_what_does_not_exist() -> None:
+def test_a_reclaim_grant_of_a_missing_execution_is_refused() -> None:
     assert refusal(granted(None)) == "execution_not_found"
 
 
 @pytest.mark.parametrize(("of", "detail"), NOT_RECLAIMABLE)
-def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
+def test_not_reclaimable_answers_name_the_state(of: Execution, detail: str) -> None:
     assert answer(granted(of, grant=grant("reclaim"))) == NotReclaimable(IDENT, detail)
     assert answer(reclaimed(of)) == NotReclaimable(
         IDENT, f"{detail}; exec transitioned after grant issuance"
@@ -191,9 +193,9 @@ def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
 
 
 @pytest.mark.parametrize("decide", [granted, reclaimed])
-def test_a_lease_that_ran_out_unnoticed_is_marked_first(decide: Any) -> None:
+def test_an_unmarked_expired_lease_is_marked_first(decide: Any) -> None:
     decision = decide(RAN_OUT)
-    assert isinstance(decision, Commit) and decision.result is AGAIN
+    assert isinstance(decision, Commit) and decision.result is DECIDE_AGAIN
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
 
@@ -203,7 +205,7 @@ def test_a_second_grant_is_refused_before_capabilities_are_compared(kind: str) -
     assert refusal(granted(needs, grant=grant(kind, expires_in=0))) == "grant_already_exists"
 
 
-def test_a_worker_that_lacks_something_gets_no_grant_and_leaves_a_mark() -> None:
+def test_a_worker_without_the_capabilities_gets_no_grant_and_the_mismatch_is_stored() -> None:
     needs = execution("LOST", required_capabilities=("eu", "gpu"))
     decision = granted(needs, capabilities=("x",))
     assert isinstance(decision, Commit) and decision.result == NotReclaimable(
@@ -248,7 +250,7 @@ def test_reclaiming_under_another_workers_grant_is_refused(expires_in: int) -> N
 
 
 @pytest.mark.parametrize("of", [None, LOST, RUNNING])
-def test_a_reclaim_grant_that_ran_out_is_dropped(of: Execution | None) -> None:
+def test_an_expired_reclaim_grant_is_dropped(of: Execution | None) -> None:
     old = grant("reclaim", expires_in=-1)
     decision = reclaimed(of, grant=old)
     assert isinstance(decision, Commit) and decision.result == GrantNotFound(IDENT)
@@ -267,7 +269,7 @@ def test_dropping_an_old_grant_never_drops_the_one_that_replaced_it() -> None:
     assert load(store).grant == fresh
 
 
-def test_reclaiming_what_does_not_exist() -> None:
+def test_reclaiming_a_missing_execution_is_refused() -> None:
     assert refusal(reclaimed(None)) == "execution_not_found"
 
 
@@ -351,7 +353,7 @@ def test_a_reclaimed_attempt_gets_its_full_time(limit: int | None, at: int | Non
 
 
 @pytest.mark.parametrize(("expires_in", "dropped"), [(-1, True), (0, False)])
-def test_the_sweep_of_grants_drops_only_what_ran_out(expires_in: int, dropped: bool) -> None:
+def test_the_sweep_of_grants_drops_only_expired_ones(expires_in: int, dropped: bool) -> None:
     store = seeded(grant(expires_in=expires_in))
-    plan = recovery.drop_expired(IDENT.partition_index, IDENT.uuid)
+    plan = reclaim.drop_expired(IDENT.partition_index, IDENT.uuid)
     assert isinstance(commit(store, plan), Applied) is dropped

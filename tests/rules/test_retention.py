@@ -53,7 +53,7 @@ def test_trimming_takes_its_events_and_remembers_how_far() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name != "ENDED"])
-def test_what_is_not_over_is_never_trimmed(name: str) -> None:
+def test_live_executions_are_never_trimmed(name: str) -> None:
     store = seeded(execution(name))
     assert commit(store, retention.trim(execution(name))) == Refused()
 
@@ -79,7 +79,7 @@ OUT = {"upstream_eid": IDENT.uuid, "downstream_eid": ident(0).uuid}
         (edge(0), True),
     ],
 )
-def test_what_somebody_waits_for_is_kept(outgoing: Edge, trimmed: bool) -> None:
+def test_the_upstream_of_an_open_edge_is_kept(outgoing: Edge, trimmed: bool) -> None:
     before = waiting("ENDED", outcome="failed")
     store = seeded(before, outgoing)
     assert isinstance(commit(store, retention.trim(before)), Applied) is trimmed
@@ -95,7 +95,7 @@ def test_one_open_edge_among_many_is_enough() -> None:
     )
 
 
-def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
+def test_trimming_a_member_keeps_the_flow_and_removes_its_backlog() -> None:
     before, resolved = waiting("ENDED"), edge(0, **{**OUT, "dep_state": "satisfied"})
     store = seeded(flow(), before, resolved, group())
     owner = {"partition_key": before.partition_key, "flow_id": FLOW_ID}
@@ -130,7 +130,7 @@ def times_of_keys(store: MemoryStore) -> list[int | None]:
 
 @pytest.mark.parametrize(("expires", "is_over"), [(NOW, True), (NOW - 1, True), (NOW + 1, False)])
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_key_past_its_time_is_forgotten_or_left_to_its_execution(
+def test_an_expired_key_is_removed_or_left_to_its_execution(
     expires: int, is_over: bool, kept: bool
 ) -> None:
     before = waiting("ENDED", idempotency_key="k")
@@ -144,7 +144,7 @@ def test_a_key_past_its_time_is_forgotten_or_left_to_its_execution(
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_key_is_neither_forgotten_nor_kept_by_what_was_true_before(kept: bool) -> None:
+def test_a_key_decision_is_refused_after_its_execution_changed(kept: bool) -> None:
     before = waiting("ENDED", idempotency_key="k")
     store = seeded(*(() if kept else (before,)))
     commit(store, key_of(before, NOW))
@@ -155,7 +155,7 @@ def test_a_key_is_neither_forgotten_nor_kept_by_what_was_true_before(kept: bool)
 
 
 @pytest.mark.parametrize(("expires", "left"), [(NOW, []), (NOW + 1, [NOW + 1])])
-def test_a_key_past_its_time_goes_with_its_execution(expires: int, left: list[int]) -> None:
+def test_an_expired_key_is_removed_with_its_execution(expires: int, left: list[int]) -> None:
     before = waiting("ENDED", idempotency_key="k")
     store = seeded(before)
     commit(store, key_of(before, expires))
@@ -180,7 +180,7 @@ def test_a_flow_is_unfinished_while_a_member_or_its_parent_is(
 
 
 @pytest.mark.parametrize(("joined", "removed"), [(0, True), (1, False)])
-def test_a_flow_goes_with_its_last_members_unless_another_joined(
+def test_a_flow_is_removed_with_its_last_members_unless_another_joined(
     joined: int, removed: bool
 ) -> None:
     before, resolved = waiting("ENDED"), edge(0, **{**OUT, "dep_state": "satisfied"})

@@ -117,14 +117,14 @@ def test_a_category_outside_the_list_is_final(
     ],
 )
 @pytest.mark.parametrize("policy", [None, RetryPolicy(max_retries=100)])
-def test_the_class_gate_stands_before_every_policy(
+def test_the_failure_class_is_checked_before_the_policy(
     failure_class: FailureClass, retried: bool, policy: RetryPolicy | None
 ) -> None:
     delay = delay_after(failure_class, failure_class.value, policy, DEFAULT_RETRY_POLICY, 0, 0.0)
     assert delay == (1_000 if retried else None)
 
 
-def test_the_stored_policy_goes_before_the_default() -> None:
+def test_the_stored_policy_overrides_the_default() -> None:
     own = RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 7})
     assert delay_after(FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY, 0, 0.0) == 7
     assert (
@@ -152,7 +152,7 @@ def test_the_default_never_waits_longer_than_a_minute() -> None:
     assert backoff_ms(DEFAULT_RETRY_POLICY.backoff, 30, 0.0) == 60_000
 
 
-def test_who_asks_when_is_still_told_whether_by_the_policy() -> None:
+def test_a_requested_delay_does_not_override_the_policy() -> None:
     own = RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 7})
     transient = (FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY)
     assert delay_after(*transient, 0, 0.0, 500) == 500

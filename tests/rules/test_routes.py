@@ -1,4 +1,4 @@
-"""Who is parked because nobody alive can take it, and who is let go."""
+"""Parking of executions that no live worker can run, and their release."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def worker(*offered: str, namespace: str = "default") -> WorkerInfo:
         (("x", "eu", "gpu"), False),
     ],
 )
-def test_a_worker_passes_over_what_it_does_not_cover_whole(
+def test_a_worker_runs_only_executions_whose_capabilities_it_covers(
     offered: tuple[str, ...], passed: bool
 ) -> None:
     head = waiting("eu", "gpu")
-    assert routing.passed_over([head, waiting()], offered) == ([head] if passed else [])
+    assert routing.not_covered_by([head, waiting()], offered) == ([head] if passed else [])
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_worker_passes_over_what_it_does_not_cover_whole(
         ([worker("gpu", "eu")], False),
     ],
 )
-def test_parked_is_what_no_live_worker_of_the_namespace_covers(
+def test_an_execution_is_parked_when_no_live_worker_of_its_namespace_covers_it(
     live: list[WorkerInfo], parked: bool
 ) -> None:
     head = waiting("eu", "gpu")
-    assert routing.nobody_covers([head], live) == ([head] if parked else [])
-    assert routing.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
-    assert routing.nobody_covers([head], live, [(), ("x", "gpu", "eu")]) == []
+    assert routing.uncovered([head], live) == ([head] if parked else [])
+    assert routing.uncovered([head], live, [("gpu",), ()]) == ([head] if parked else [])
+    assert routing.uncovered([head], live, [(), ("x", "gpu", "eu")]) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_one_live_worker_frees_what_it_covers(
 ) -> None:
     parked = waiting("gpu", **said)
     assert routing.covered([parked], live) == ([parked] if free else [])
-    assert routing.coverable([parked], "default", live[0].capabilities) == (
+    assert routing.covered_by([parked], "default", live[0].capabilities) == (
         [parked] if free else []
     )
 
@@ -103,18 +103,14 @@ def test_one_live_worker_frees_what_it_covers(
         ({"blocking_reason": "waiting_for_locality_match"}, "default", False),
     ],
 )
-def test_a_worker_that_asks_a_lane_for_work_counts_as_there(
-    said: dict[str, Any], of: str | None, free: bool
-) -> None:
+def test_a_claiming_worker_counts_as_live(said: dict[str, Any], of: str | None, free: bool) -> None:
     parked = waiting("gpu", **said)
-    assert routing.within_reach([parked], "default", of, ("gpu", "more")) == (
-        [parked] if free else []
-    )
+    assert routing.claimable([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
 
 
-def test_what_needs_nothing_was_parked_on_purpose() -> None:
-    assert routing.within_reach([waiting()], "default", "default", ("gpu",)) == []
-    assert routing.within_reach([waiting("gpu")], "default", "default", ()) == []
+def test_parked_executions_without_requirements_stay_parked() -> None:
+    assert routing.claimable([waiting()], "default", "default", ("gpu",)) == []
+    assert routing.claimable([waiting("gpu")], "default", "default", ()) == []
 
 
 def test_a_plan_names_the_version_that_was_read() -> None:

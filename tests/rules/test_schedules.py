@@ -1,4 +1,4 @@
-"""Schedules: what each plan names and changes."""
+"""Schedules: the key and the changes of each plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_schedule_is_named_by_its_namespace_and_name() -> None:
         }
 
 
-def test_it_moves_from_where_it_was_seen() -> None:
+def test_a_cursor_moves_only_from_the_value_that_was_read() -> None:
     plan = schedules.move("ns", "s", 1, 2)
     found = dict(zip(plan.form.args, plan.values, strict=True))
     assert found == {"namespace": "ns", "name": "s", "was_ms": 1, "cursor_ms": 2}

@@ -4,9 +4,9 @@ import pytest
 
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Reject
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.flows.flows import member_of
-from flowfabric.rules.leases.attempts import explain
+from flowfabric.rules.leases.attempts import explain_refusal
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -37,7 +37,7 @@ CLOSES = ("running_attempt", "attempt_interrupted")
 
 
 @pytest.mark.parametrize(("name", "state"), LIVE)
-def test_a_skip_ends_whatever_it_meets(name: str, state: str) -> None:
+def test_a_skip_ends_every_live_execution(name: str, state: str) -> None:
     before = waiting(name, state, retention_ttl_ms=10, reserved_for="w", reserved_until_ms=NOW)
     store = applied(Commit(skip(member_of(before))), before, attempt(before), grant())
     after = stored(store)
@@ -106,16 +106,16 @@ def test_the_events_of_a_skip_name_the_flow_and_the_lease() -> None:
     )
 
 
-def test_the_worker_of_a_skipped_member_finds_it_over() -> None:
+def test_the_holder_of_a_skipped_member_is_refused() -> None:
     before = waiting("RUNNING")
     store = applied(Commit(skip(member_of(before))), before, attempt(before))
     for outcome in (None, "success", "failed"):
-        reason = explain(load(store, 0), handle(before), outcome)
+        reason = explain_refusal(load(store, 0), handle(before), outcome)
         assert isinstance(reason, Reject)
         assert reason.error.code == "execution_not_active"
 
 
-def test_who_moved_meanwhile_is_not_skipped() -> None:
+def test_an_execution_that_changed_is_not_skipped() -> None:
     store = seeded(waiting("RUNNING", version=9))
     assert isinstance(commit(store, skip(member_of(waiting()))), Refused)
     assert stored(store) == waiting("RUNNING", version=9)

@@ -1,4 +1,4 @@
-"""Every legal state, with and without a lease, asked by the right caller and by the wrong ones, for every operation."""
+"""Every operation in every legal state, by the right caller and by wrong ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class World(Struct, frozen=True):
 
 
 def leased(of: Execution, lease: str) -> Execution:
-    """The same state with another lease in its columns; its vector stays what it is, except for a revoked one."""
+    """The same state with another lease; its vector is unchanged, except for a revoked one."""
     held: dict[str, Any] = dict.fromkeys(
         (
             "current_lease_id",
@@ -117,7 +117,7 @@ def moved(row: Any) -> Any:
 
 
 def store_of(world: World) -> MemoryStore:
-    """The world; where a lease lives, also the same rows again in another partition."""
+    """The world; with a live lease, also the same rows in another partition."""
     rows = (world.execution, world.attempt, world.grant)
     return seeded(*rows, *(map(moved, rows) if world.neighbour else ()))
 
@@ -148,7 +148,7 @@ def check_one_partition(world: World, rows: Rows, where: str) -> None:
 
 
 def check_after(world: World, store: MemoryStore, rows: Rows, where: str) -> None:
-    """The row is legal, or as it was; and what goes with its state is there."""
+    """The row is legal or unchanged, and the rows that belong to its state exist."""
     after = found(store)
     if after is None:
         assert where.startswith("trim "), where
@@ -276,8 +276,8 @@ VALID = World("running", execution("RUNNING"), attempt(execution("RUNNING")), No
 
 @pytest.mark.parametrize("name", HOLDERS)
 @pytest.mark.parametrize("how", FENCES[1:])
-def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
-    """The state is valid and stays so: the holder's own call goes through right after the stranger's was refused."""
+def test_the_fence_alone_refuses_another_holder(name: str, how: str) -> None:
+    """The holder's call succeeds right after another holder's was refused."""
     op, store = HOLDERS[name], store_of(VALID)
     stranger = shown(VALID, how)
     assert isinstance(commit(store, op.plan(stranger.handle)), Refused)
@@ -289,7 +289,7 @@ def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, op in RULES.items() if op.fenced])
 @pytest.mark.parametrize("how", FENCES[1:3])
-def test_only_the_triple_keeps_a_stranger_out(name: str, how: str) -> None:
+def test_the_triple_alone_refuses_another_holder(name: str, how: str) -> None:
     seen = snapshot(VALID.execution, attempt=VALID.attempt)
     refused = RULES[name].decide(seen, shown(VALID, how))
     assert isinstance(refused, Reject)

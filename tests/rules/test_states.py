@@ -14,9 +14,9 @@ from flowfabric.model.state import (
     TerminalOutcome,
 )
 from flowfabric.rules.states import (
+    STATE_VALUES,
     TRANSITIONS,
     VECTORS,
-    WORDS,
     canonical,
     entering,
     is_ended,
@@ -75,7 +75,7 @@ def test_every_derivation_is_a_public_state_and_none_is_resumable() -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
+def test_entering_a_vector_writes_its_columns(name: str) -> None:
     vector = VECTORS[name]
     for reason, outcome, attempt_state in product(
         vector.blocking_reasons, vector.outcomes, vector.attempt_states
@@ -92,20 +92,20 @@ def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_word_of_a_vector_is_a_known_word(name: str) -> None:
+def test_every_value_of_a_vector_is_known(name: str) -> None:
     vector = VECTORS[name]
-    assert vector.lifecycle_phase in WORDS["lifecycle_phase"]
-    assert vector.ownership_state in WORDS["ownership_state"]
-    assert vector.eligibility_state in WORDS["eligibility_state"]
-    assert WORDS["blocking_reason"].issuperset(vector.blocking_reasons)
-    assert WORDS["terminal_outcome"].issuperset(vector.outcomes)
-    assert WORDS["attempt_state"].issuperset(vector.attempt_states)
+    assert vector.lifecycle_phase in STATE_VALUES["lifecycle_phase"]
+    assert vector.ownership_state in STATE_VALUES["ownership_state"]
+    assert vector.eligibility_state in STATE_VALUES["eligibility_state"]
+    assert STATE_VALUES["blocking_reason"].issuperset(vector.blocking_reasons)
+    assert STATE_VALUES["terminal_outcome"].issuperset(vector.outcomes)
+    assert STATE_VALUES["attempt_state"].issuperset(vector.attempt_states)
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_vector_says_who_leads_out_of_it(name: str) -> None:
+def test_every_vector_has_a_meaning_and_an_exit(name: str) -> None:
     assert VECTORS[name].leaves_by
-    assert VECTORS[name].says
+    assert VECTORS[name].meaning
 
 
 def test_no_two_vectors_overlap() -> None:
@@ -129,7 +129,7 @@ def test_transitions_name_vectors() -> None:
         ("RUNNING", "paused_by_policy", None),
     ],
 )
-def test_a_vector_cannot_be_entered_with_words_of_another(
+def test_a_vector_refuses_values_of_another(
     name: str, reason: str | None, outcome: str | None
 ) -> None:
     with pytest.raises(AssertionError):
@@ -178,8 +178,8 @@ def test_private_spellings_are_read_canonically(column: str, stored: str, read: 
     assert canonical(column, stored) == read
 
 
-def test_canonical_words_stay_what_they_are() -> None:
-    for column, words in WORDS.items():
+def test_canonical_values_are_unchanged() -> None:
+    for column, words in STATE_VALUES.items():
         assert {canonical(column, word) for word in words} == words
 
 

@@ -9,7 +9,7 @@ from flowfabric.model.lease import ResumeGrant, ResumeToken
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.fence import check_handle
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import reclaim
 
 from .checks import check_lease
 from .factory import (
@@ -41,7 +41,7 @@ def taken_over(of: Execution | None, *, expires_in: int = 1_000, **around: Any) 
     token = ResumeToken(
         ResumeGrant(IDENT, "{fp:7}", "key", NOW + expires_in, "default"), WORKER, "i", TTL
     )
-    return recovery.claim_from_resume_grant(
+    return reclaim.claim_from_resume_grant(
         snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
     )
 
@@ -88,13 +88,13 @@ def test_nothing_is_taken_over_while_it_is_held_or_not_interrupted(of: Execution
     ("state", "held"),
     [("active", False), ("draining", False), ("paused", True), ("disabled", True)],
 )
-def test_a_held_lane_hands_nothing_over(state: str, held: bool) -> None:
+def test_a_held_lane_grants_no_reclaim(state: str, held: bool) -> None:
     for of in (WAITING, execution("LOST"), RAN_OUT):
         decision = taken_over(of, lane=lane(state))
         assert (answer(decision) is None) if held else isinstance(decision, Commit)
 
 
-def test_a_live_lease_is_seen_before_the_token_ran_out() -> None:
+def test_a_live_lease_is_checked_before_the_expiry_of_the_token() -> None:
     assert answer(taken_over(execution("RUNNING"), expires_in=-1)) is None
 
 
@@ -108,7 +108,7 @@ def test_taking_over_continues_the_same_attempt_under_a_higher_epoch(
 
 
 @pytest.mark.parametrize("limit", [None, 900])
-def test_taking_over_a_lost_lease_gives_the_attempt_its_whole_time_again(limit: int | None) -> None:
+def test_reclaiming_restores_the_full_attempt_timeout(limit: int | None) -> None:
     marked = execution("LOST", attempt_timeout_ms=limit, attempt_timeout_remaining_ms=limit)
     unmarked = execution(
         "RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 3, attempt_timeout_ms=limit
@@ -119,13 +119,13 @@ def test_taking_over_a_lost_lease_gives_the_attempt_its_whole_time_again(limit: 
 
 
 @pytest.mark.parametrize("before", [execution("LOST"), RAN_OUT])
-def test_a_late_call_on_a_lease_that_was_taken_over_says_expired(before: Execution) -> None:
+def test_a_late_call_on_a_reclaimed_lease_is_expired(before: Execution) -> None:
     store = applied(taken_over(before), before, attempt(before))
     assert refusal(check_handle(load(store, 0), handle(before))) == "lease_expired"
 
 
 @pytest.mark.parametrize("vector", ["LOST", "RUNNING"])
-def test_taking_over_ends_an_execution_that_was_lost_too_often(vector: str) -> None:
+def test_taking_over_fails_an_execution_over_the_reclaim_limit(vector: str) -> None:
     before = execution(vector, max_reclaim_count=2, lease_reclaim_count=2, lease_expires_at_ms=NOW)
     store = seeded(before, attempt(before))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Time limits: an attempt past its timeout is retried by policy or expires; a missed deadline ends the execution."""
+"""Time limits: a timed-out attempt is retried or expires, a missed deadline ends it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TIMEOUT, DEADLINE = ExpirePhase.ATTEMPT_TIMEOUT, ExpirePhase.EXECUTION_DEADLINE
 
 
 @pytest.mark.parametrize("phase", ExpirePhase)
-def test_expiring_what_does_not_exist_or_is_over_changes_nothing(phase: ExpirePhase) -> None:
+def test_expiring_a_missing_or_ended_execution_changes_nothing(phase: ExpirePhase) -> None:
     assert answer(expire(snapshot(None), phase, None)) is None
     for outcome in VECTORS["ENDED"].outcomes:
         over = execution("ENDED", outcome=outcome, deadline_at_ms=NOW, attempt_timeout_at_ms=NOW)
@@ -76,7 +76,7 @@ def test_an_attempt_times_out_only_under_a_lease(name: str) -> None:
         (NOW, NOW - 1, False),
     ],
 )
-def test_a_limit_is_due_when_its_time_has_come(
+def test_a_limit_is_due_at_its_time(
     column: str, phase: ExpirePhase, at: int | None, now: int | None, due: bool
 ) -> None:
     decision = expire(snapshot(execution("RUNNING", **{column: at})), phase, now)
@@ -148,7 +148,7 @@ def test_the_lease_event_of_a_timeout_names_the_lease_and_why() -> None:
     assert stored(store).failure_reason == stored_attempt(store).failure_reason == "attempt_timeout"
 
 
-# ---- the policy decides about an attempt that took too long
+# ---- the retry policy of timed-out attempts
 
 
 @pytest.mark.meets("timeout", "retry")
@@ -183,7 +183,7 @@ def test_a_timed_out_attempt_is_retried_while_retries_are_left(
 
 
 @pytest.mark.meets("timeout", "retry")
-def test_the_policy_of_the_execution_goes_before_the_default() -> None:
+def test_the_policy_of_the_execution_overrides_the_default() -> None:
     policy = encode_policy(
         parse_policy(
             {"retry_policy": {"max_retries": 0, "backoff": {"type": "fixed", "delay_ms": 1}}}

@@ -13,7 +13,7 @@ from flowfabric.model.waitpoint import Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.executions.operator_actions import cancel
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.executions.time_limits import expire
 from flowfabric.rules.flows.flows import member_of
 from flowfabric.rules.states import name_of, vector_of

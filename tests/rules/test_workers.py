@@ -86,7 +86,7 @@ def test_registering_again_refreshes_and_keeps_the_first_time() -> None:
     assert commit(store, decision.plan) == Refused()
 
 
-def test_a_refresh_overwrites_what_the_worker_says_of_itself() -> None:
+def test_a_refresh_overwrites_the_declaration_of_the_worker() -> None:
     decision = registry.register(STORED, ARGS, NOW)
     assert isinstance(decision, Commit)
     said = dict(zip(decision.plan.form.args, decision.plan.values, strict=True))
@@ -108,7 +108,7 @@ def test_an_instance_cannot_change_its_worker() -> None:
 
 
 @pytest.mark.parametrize(("expires", "alive"), [(NOW + 1, True), (NOW, False), (NOW - 1, False)])
-def test_a_heartbeat_counts_until_the_time_to_live_is_over(expires: int, alive: bool) -> None:
+def test_a_heartbeat_counts_until_the_liveness_ttl_has_passed(expires: int, alive: bool) -> None:
     known = WorkerInfo("default", "w-1", "w", (), (), NOW - 10, 700, expires, NOW - 10)
     decision = registry.heartbeat(known, "default", "w-1", NOW)
     if alive:
@@ -133,13 +133,13 @@ def test_a_heartbeat_moves_the_expiry_and_nothing_else() -> None:
     )
 
 
-def test_a_heartbeat_is_noted() -> None:
+def test_a_heartbeat_writes_an_event() -> None:
     store = registered()
     commit(store, plan_of(registry.heartbeat(worker(store), "default", "w-1", NOW + 50)))
     assert noted(store) == [("registered", NOW, None), ("heartbeat", NOW + 50, None)]
 
 
-def test_a_heartbeat_that_comes_too_late_is_refused_by_the_store() -> None:
+def test_a_late_heartbeat_is_refused_by_the_store() -> None:
     store = registered()
     late = {
         "namespace": "default",
@@ -152,7 +152,7 @@ def test_a_heartbeat_that_comes_too_late_is_refused_by_the_store() -> None:
     assert isinstance(commit(store, registry.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
 
 
-def test_a_dead_worker_is_removed_and_noted_with_the_reason() -> None:
+def test_a_dead_worker_is_removed_with_an_event_and_the_reason() -> None:
     assert answer(registry.mark_dead(None, "gone", NOW)) == NotRegistered()
     store = registered()
     decision = registry.mark_dead(worker(store), "gone", NOW + 3)
@@ -163,7 +163,7 @@ def test_a_dead_worker_is_removed_and_noted_with_the_reason() -> None:
     assert commit(store, decision.plan) == Refused()
 
 
-def test_a_silent_worker_is_dropped_unless_it_spoke_in_between() -> None:
+def test_a_silent_worker_is_dropped_unless_it_sent_a_heartbeat_in_between() -> None:
     store = registered()
     seen = worker(store)
     assert seen is not None
@@ -176,7 +176,7 @@ def test_a_silent_worker_is_dropped_unless_it_spoke_in_between() -> None:
     assert noted(store)[-1] == ("ttl_swept", NOW + 900, None)
 
 
-def test_an_old_note_is_forgotten_by_its_number() -> None:
+def test_an_old_worker_event_is_removed_by_its_id() -> None:
     store = registered()
     assert commit(store, registry.FORGET_EVENT(0, event_id=2)) == Refused()
     assert isinstance(commit(store, registry.FORGET_EVENT(0, event_id=1)), Applied)

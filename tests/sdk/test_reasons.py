@@ -119,7 +119,7 @@ async def test_a_success_is_told_without_an_older_error(
     await second_try(app, engine, clock)
     await worked_off(app)
     (reason,) = (await run.why()).reasons
-    assert reason.says.startswith("it ended well ") and ":" not in reason.says
+    assert reason.says.startswith("it completed ") and ":" not in reason.says
     found: Any = reason.facts
     assert (found.outcome, found.reason) == ("success", "")
 

@@ -20,7 +20,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
 from flowfabric.plan import Answer, Applied, Plan
-from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.rules.workers.retention import DEFAULT_FAILED_RETENTION_MS, DEFAULT_RETENTION_MS
@@ -104,7 +104,7 @@ class Core:
             else:
                 answer = await self.commit(decision.plan)
             if isinstance(answer, Applied):
-                if decision.result is not AGAIN:
+                if decision.result is not DECIDE_AGAIN:
                     return _result(decision, answer)
                 continue
             is_move = moved is not None and answer.plan < len(decision.first)
@@ -149,7 +149,7 @@ class Core:
                 snapshot = await self.snapshots.load(
                     fields.execution_id, attempt_index=fields.attempt_index
                 )
-                why = attempts.explain(snapshot, fields, outcome, marks=marks)
+                why = attempts.explain_refusal(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
                     if commit.plan.form.ends:  # its first commit may not have been followed
                         await self.cascade.ended((fields.execution_id,))

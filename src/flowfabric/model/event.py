@@ -15,6 +15,13 @@ COMPLETION_EVENTS = "ff_completion_event"
 OPERATOR_EVENTS = "ff_operator_event"
 SIGNAL_EVENTS = "ff_signal_event"
 LEASE_KINDS = frozenset({"acquired", "renewed", "expired", "reclaimed", "revoked"})
+RESUMABLE = "resumable"
+"""The outcome of a completion event about a suspended execution that a signal made runnable."""
+
+
+def is_end(outcome: object) -> bool:
+    """Whether a completion event with this outcome ends its execution."""
+    return outcome != RESUMABLE
 
 
 class ScannerFilter(Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""The verbs, pure: a snapshot and a request in, a plan or a refusal out. No clock, no randomness, no I/O."""
+"""Operations as pure functions: a snapshot and a request in, a plan, an answer or an error out."""

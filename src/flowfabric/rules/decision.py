@@ -1,4 +1,4 @@
-"""What a rule answers, and what it decides from."""
+"""The input of a rule and its answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowfabric.plan import Applied, Plan
 
 
 class Snapshot(Struct, frozen=True):
-    """The rows around one execution, and the store's clock when they were read."""
+    """The rows of one execution, and the clock of the store at the read."""
 
     now_ms: int
     execution: Execution | None = None
@@ -30,21 +30,21 @@ class Snapshot(Struct, frozen=True):
 
     @property
     def live_grant(self) -> Grant | None:
-        """A grant that still holds; one past its time counts as absent."""
-        return (
-            self.grant
-            if self.grant is not None and self.grant.expires_at_ms >= self.now_ms
-            else None
-        )
+        """The grant, unless it has expired."""
+        grant = self.grant
+        return grant if grant is not None and grant.expires_at_ms >= self.now_ms else None
 
     @property
     def lane_is_held(self) -> bool:
-        """A paused or disabled lane grants nothing."""
+        """Whether the lane is paused or disabled, so that it grants nothing."""
         return self.lane is not None and self.lane.is_held
 
 
 class Commit(Struct, frozen=True, gc=False):
-    """Commit this; then the answer is `result`, or what it makes of the commit. What is in `first` goes before, or none of it."""
+    """Commits `first` and then `plan`, all or nothing.
+
+    The answer is `result`; a callable is applied to what the commit returned.
+    """
 
     plan: Plan
     result: Any | Callable[[Applied], Any] = None
@@ -52,13 +52,13 @@ class Commit(Struct, frozen=True, gc=False):
 
 
 class Return(Struct, frozen=True, gc=False):
-    """Nothing to change; this is the answer."""
+    """The answer of an operation that changes nothing."""
 
     result: Any = None
 
 
 class Reject(Struct, frozen=True):
-    """Say this error. `mark` is a change that is kept although the call fails: an expired lease that was noticed."""
+    """The call fails. `mark` is committed all the same: it records a lease that has expired."""
 
     error: EngineError
     mark: Plan | None = None
@@ -67,8 +67,8 @@ class Reject(Struct, frozen=True):
 Decision = Commit | Return | Reject
 
 
-class _Again:
-    """The result of a change that was only a first step: load and decide once more."""
+class _DecideAgain:
+    """The result of a first step: the engine loads and decides once more."""
 
 
-AGAIN = _Again()
+DECIDE_AGAIN = _DecideAgain()

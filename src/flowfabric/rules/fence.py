@@ -1,8 +1,6 @@
-"""Who may still write: the checks behind every call of a lease holder, in their documented order."""
+"""The fence: the checks that every call of a lease holder passes, in their documented order."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from flowfabric.errors import (
     Contention,
@@ -18,31 +16,27 @@ from flowfabric.model.lease import HandleFields, LeaseFence
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import After, Before, Cond, Form, Now, Pick, Plan, Update, Wake
 from flowfabric.rules.decision import Reject, Snapshot
-from flowfabric.rules.fragments import EXEC, FULL_TIME_AGAIN, MOVED, UNCHANGED, granted_event, named
+from flowfabric.rules.fragments import EXEC, MOVED, TIMEOUT_RESET, UNCHANGED, granted_event, named
 from flowfabric.rules.states import canonical, entering, is_ended
 
-_LOSE = {
+_EXPIRED = {
     **MOVED,
     **entering("LOST", detail="lease expired, awaiting reclaim"),
     "attempt_state": "attempt_interrupted",
     "lease_expired_at": Now(),
     "expired_epoch": Before("lease_epoch"),
     "interrupt_cause": "lease_expired",
-    **FULL_TIME_AGAIN,
+    **TIMEOUT_RESET,
 }
-_RAN_OUT = (Cond("ownership_state", "=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
+_IS_DUE = (Cond("ownership_state", "=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
 
-MARK_EXPIRED = Form(
-    "mark_expired",
-    Update(EXEC, (*UNCHANGED, *_RAN_OUT), _LOSE),
-    granted_event("expired"),
-    Wake("leased", at=After("lease_expires_at_ms")),
-)
+_EXPIRY = (granted_event("expired"), Wake("leased", at=After("lease_expires_at_ms")))
+
+MARK_EXPIRED = Form("mark_expired", Update(EXEC, (*UNCHANGED, *_IS_DUE), _EXPIRED), *_EXPIRY)
 SWEEP_EXPIRED = Form(
     "sweep_expired",
-    Update(EXEC, _RAN_OUT, _LOSE),
-    granted_event("expired"),
-    Wake("leased", at=After("lease_expires_at_ms")),
+    Update(EXEC, _IS_DUE, _EXPIRED),
+    *_EXPIRY,
     pick=Pick("leased", upto=Now()),
     returning=("partition_key", "execution_id"),
 )
@@ -58,14 +52,12 @@ def not_active(execution: Execution) -> Contention:
         terminal_outcome=execution.terminal_outcome,
         lease_epoch=str(execution.lease_epoch),
         lifecycle_phase=canonical("lifecycle_phase", execution.lifecycle_phase),
-        attempt_id=""
-        if execution.current_attempt_id is None
-        else str(execution.current_attempt_id),
+        attempt_id=str(execution.current_attempt_id or ""),
     )
 
 
 def closed_by(snapshot: Snapshot, handle: HandleFields, outcome: str) -> bool:
-    """This very lease ended the execution with this very outcome: the answer got lost, the work did not."""
+    """Whether this lease ended the execution with this outcome, so the call is repeated."""
     execution, attempt = snapshot.execution, snapshot.attempt
     return (
         execution is not None
@@ -79,7 +71,7 @@ def closed_by(snapshot: Snapshot, handle: HandleFields, outcome: str) -> bool:
 
 
 def retry_scheduled_by(snapshot: Snapshot, handle: HandleFields) -> bool:
-    """This very lease failed its attempt and a retry is waiting."""
+    """Whether this lease failed its attempt and the retry has not been claimed yet."""
     execution, attempt = snapshot.execution, snapshot.attempt
     return (
         execution is not None
@@ -92,14 +84,17 @@ def retry_scheduled_by(snapshot: Snapshot, handle: HandleFields) -> bool:
     )
 
 
-def out_of_time(execution: Execution, snapshot: Snapshot) -> bool:
-    """The attempt has run for its whole timeout: nothing its holder sends counts any more."""
+def attempt_timed_out(execution: Execution, snapshot: Snapshot) -> bool:
+    """Whether the attempt has reached its timeout; its holder's results are then refused."""
     limit = execution.attempt_timeout_at_ms
     return limit is not None and limit <= snapshot.now_ms
 
 
 def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True) -> Reject | None:
-    """None when the handle's lease is the current, live one."""
+    """None when the lease of the handle is current and live.
+
+    `marks`: a refusal for an expired lease also marks the lease as expired.
+    """
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", handle.execution_id))
@@ -107,12 +102,8 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
         return Reject(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
     if execution.expired_epoch == handle.lease_epoch:
         return Reject(StateError(StateKind.LEASE_EXPIRED))
-    if (
-        execution.lease_epoch != handle.lease_epoch
-        or execution.attempt_index != handle.attempt_index
-    ):
-        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
-    if snapshot.attempt.lease_id != handle.lease_id:
+    stored = (execution.lease_epoch, execution.attempt_index, snapshot.attempt.lease_id)
+    if stored != (handle.lease_epoch, handle.attempt_index, handle.lease_id):
         return Reject(Contention(ContentionKind.LEASE_CONFLICT))
     refused = _check_live(snapshot, execution, marks=marks)
     if refused is None and execution.current_worker_instance_id != handle.worker_instance_id:
@@ -123,7 +114,10 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
 def check_fence(
     snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None
 ) -> Reject | None:
-    """The typed form. `source` is None where even an operator must show the fence."""
+    """As `check_handle`, for a call that names its lease by a fence.
+
+    `source` is None for an operation that requires the fence of operators too.
+    """
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
@@ -150,20 +144,18 @@ def _check_live(snapshot: Snapshot, execution: Execution, *, marks: bool) -> Rej
         return Reject(not_active(execution))
     if execution.ownership_state == "lease_revoked":
         return Reject(StateError(StateKind.LEASE_REVOKED))
-    expires = execution.lease_expires_at_ms
-    if execution.ownership_state == "leased" and expires is not None and expires > snapshot.now_ms:
-        return (
-            Reject(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
-            if out_of_time(execution, snapshot)
-            else None
-        )
-    mark = mark_expired(execution) if marks and execution.ownership_state == "leased" else None
-    return Reject(StateError(StateKind.LEASE_EXPIRED), mark)
+    leased, expires = execution.ownership_state == "leased", execution.lease_expires_at_ms
+    if not leased or expires is None or expires <= snapshot.now_ms:
+        mark = mark_expired(execution) if marks and leased else None
+        return Reject(StateError(StateKind.LEASE_EXPIRED), mark)
+    if attempt_timed_out(execution, snapshot):
+        return Reject(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
+    return None
 
 
 HELD_COLUMNS = ("execution_id", "current_lease_id", "lifecycle_phase", "ownership_state")
 
 
-def is_held(row: tuple[Any, ...] | None, fields: HandleFields) -> bool:
-    """Whether the row, read by `HELD_COLUMNS`, shows this lease as the current one."""
+def is_held(row: tuple[object, ...] | None, fields: HandleFields) -> bool:
+    """Whether the row, read with `HELD_COLUMNS`, holds this lease."""
     return row is not None and row[1:] == (fields.lease_id, "active", "leased")

@@ -1,8 +1,6 @@
-"""The pieces forms are made of: who is guarded, what every change touches, which events tell of it."""
+"""The parts that forms share: guards, column changes and events."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
@@ -20,6 +18,7 @@ from flowfabric.plan import (
     Emit,
     Insert,
     Now,
+    Text,
     UpdateMany,
 )
 from flowfabric.rules.states import entering
@@ -55,14 +54,17 @@ THIS_ROW = (
 )
 THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", After("attempt_index")))
 
-MUTATED: dict[str, Any] = {"version": Add(1), "last_mutation_at": Now()}
-MOVED: dict[str, Any] = {**MUTATED, "last_transition_at": Now()}
-MOVED_AT_ARG: dict[str, Any] = {
+Columns = dict[str, object]
+"""Columns and what a form writes there: constants, arguments and expressions of `plan`."""
+
+MUTATED: Columns = {"version": Add(1), "last_mutation_at": Now()}
+MOVED: Columns = {**MUTATED, "last_transition_at": Now()}
+MOVED_AT_ARG: Columns = {
     "version": Add(1),
     "last_mutation_at": Arg("now"),
     "last_transition_at": Arg("now"),
 }
-RELEASED: dict[str, Any] = dict.fromkeys(
+RELEASED: Columns = dict.fromkeys(
     (
         "current_lease_id",
         "current_worker_id",
@@ -74,27 +76,30 @@ RELEASED: dict[str, Any] = dict.fromkeys(
         "attempt_timeout_at_ms",
     )
 )
-FULL_TIME_AGAIN: dict[str, Any] = {
+TIMEOUT_RESET: Columns = {
     "attempt_timeout_at_ms": None,
     "attempt_timeout_remaining_ms": Before("attempt_timeout_ms"),
 }
-"""The timeout counts time that is worked under one lease: with the lease, the time is lost."""
-NOT_WAITING: dict[str, Any] = {"current_suspension_id": None, "current_waitpoint_id": None}
-UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
-CLOSED_BY_HOLDER: dict[str, Any] = {
+"""The attempt timeout counts the time run under one lease, so a lost lease restores it in full."""
+NOT_WAITING: Columns = {"current_suspension_id": None, "current_waitpoint_id": None}
+UNRESERVED: Columns = {"reserved_for": None, "reserved_until_ms": None}
+CLOSED_BY_HOLDER: Columns = {
     "closing_epoch": Arg("lease_epoch"),
     "closing_attempt_index": Arg("attempt_index"),
     "terminal_at_ms": Now(),
 }
+_NOW = Now()
 
 
-def ending(outcome: str) -> dict[str, Any]:
-    """The state of what ended, and how long it asked to be kept: what failed has an age of its own."""
+def ending(outcome: str) -> Columns:
+    """The columns of an ended execution. Failed and expired ones have their own retention."""
     age = "failed_retention_ttl_ms" if outcome in FAILED_OUTCOMES else "retention_ttl_ms"
     return {"retain_until_ms": Now(Before(age)), **entering("ENDED", outcome=outcome)}
 
 
-_ABOUT: dict[str, Any] = {
+# ---- events
+
+_SUBJECT: Columns = {
     "execution_id": After("execution_id"),
     "partition_key": After("partition_key"),
     "namespace": After("namespace"),
@@ -102,78 +107,63 @@ _ABOUT: dict[str, Any] = {
 }
 
 
-def lease_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Insert:  # noqa: B008
-    """The lease as the row held it before: the change being told of may have let go of it."""
-    return Emit(
-        LEASE_EVENTS,
-        kind,
-        {
-            **_ABOUT,
-            "lease_id": Before("current_lease_id"),
-            "lease_epoch": After("lease_epoch"),
-            "worker_instance_id": Before("current_worker_instance_id"),
-            "reason": reason,
-        },
-        at,
-    )
+def _lease_event(
+    kind: str, lease_id: object, worker_instance_id: object, at: Now | Arg, **more: str | None
+) -> Insert:
+    lease = {
+        "lease_id": lease_id,
+        "lease_epoch": After("lease_epoch"),
+        "worker_instance_id": worker_instance_id,
+    }
+    return Emit(LEASE_EVENTS, kind, {**_SUBJECT, **lease, **more}, at)
 
 
-def held_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Insert:  # noqa: B008
-    """The lease as the caller knows it, where the guard says that it is right: so the row need not be read before it changes."""
-    return Emit(
-        LEASE_EVENTS,
-        kind,
-        {
-            **_ABOUT,
-            "lease_id": Arg("lease_id"),
-            "lease_epoch": After("lease_epoch"),
-            "worker_instance_id": Arg("worker_instance_id"),
-            "reason": reason,
-        },
-        at,
-    )
+def lease_event(kind: str, reason: str) -> Insert:
+    """An event about the lease in the row before the change, which may release that lease."""
+    lease, worker = Before("current_lease_id"), Before("current_worker_instance_id")
+    return _lease_event(kind, lease, worker, _NOW, reason=reason)
+
+
+def held_event(kind: str, reason: str | None = None, *, at: Now | Arg = _NOW) -> Insert:
+    """An event about the lease the caller named; the guard has compared it with the row.
+
+    The store does not have to read the row before it changes.
+    """
+    return _lease_event(kind, Arg("lease_id"), Arg("worker_instance_id"), at, reason=reason)
 
 
 def granted_event(kind: str) -> Insert:
-    """The lease the row holds now."""
-    return Emit(
-        LEASE_EVENTS,
-        kind,
-        {
-            **_ABOUT,
-            "lease_id": After("current_lease_id"),
-            "lease_epoch": After("lease_epoch"),
-            "worker_instance_id": After("current_worker_instance_id"),
-        },
-    )
+    """An event about the lease in the row after the change."""
+    return _lease_event(kind, After("current_lease_id"), After("current_worker_instance_id"), _NOW)
 
 
-def completion_event(outcome: str, *, at: Any = Now()) -> Insert:  # noqa: B008
-    return Emit(
-        COMPLETION_EVENTS,
-        outcome,
-        {**_ABOUT, "flow_id": After("flow_id"), "committed_at_ms": Now()},
-        at,
-    )
+def completion_event(outcome: str, *, at: Now | Arg = _NOW) -> Insert:
+    subject = {**_SUBJECT, "flow_id": After("flow_id"), "committed_at_ms": Now()}
+    return Emit(COMPLETION_EVENTS, outcome, subject, at)
 
 
-def operator_event(kind: str, details: Any) -> Insert:
-    return Emit(OPERATOR_EVENTS, kind, {**_ABOUT, "details": details}, Arg("now"))
+def operator_event(kind: str, details: Arg) -> Insert:
+    return Emit(OPERATOR_EVENTS, kind, {**_SUBJECT, "details": details}, Arg("now"))
 
 
-def flow_event(kind: str, details: Any, namespace: Any) -> Insert:
-    """An operator's event about a flow: its id stands where an execution's would."""
-    about = {
+def flow_event(kind: str, details: Arg, namespace: Arg) -> Insert:
+    """An operator event about a flow; `execution_id` holds the id of the flow."""
+    subject = {
         "execution_id": After("flow_id"),
         "partition_key": After("partition_key"),
         "namespace": namespace,
     }
-    return Emit(OPERATOR_EVENTS, kind, {**about, "details": details}, Arg("now"))
+    return Emit(OPERATOR_EVENTS, kind, {**subject, "details": details}, Arg("now"))
 
 
-def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> UpdateMany:  # noqa: B008
+# ---- attempts and waits
+
+
+def close_attempt(
+    state: str, outcome: str, *, at: Now | Arg = _NOW, **more: After | Arg | str | None
+) -> UpdateMany:
     changes = {
-        "attempt_state": phase,
+        "attempt_state": state,
         "outcome": outcome,
         "terminal_at_ms": at,
         "lease_expires_at_ms": None,
@@ -182,13 +172,26 @@ def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> 
     return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
 
 
+def suspend_attempt(lease: Columns | None = None, **more: After | None) -> UpdateMany:
+    """The attempt is interrupted and keeps the rest of its timeout."""
+    changes = {
+        "attempt_state": "suspended",
+        "suspended_at_ms": Now(),
+        **(lease or {}),
+        "lease_expires_at_ms": None,
+        **more,
+        "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
+    }
+    return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
+
+
 def close_waits(
-    reason: Any,
-    at: Any = Now(),  # noqa: B008
+    reason: str | Text,
+    at: Now | Arg = _NOW,
     states: tuple[str, ...] = OPEN_STATES,
-    **more: Any,
+    **more: object,
 ) -> tuple[UpdateMany, UpdateMany]:
-    """Whatever an execution waited for is closed with it; `states`: of its waitpoints only these."""
+    """Closes the open suspension, and its waitpoints that are in one of `states`."""
     closed = {"closed_at_ms": at, "close_reason": reason, "version": Add(1)}
     return (
         UpdateMany(SUSPENSION, (*THIS_ROW, Cond("closed_at_ms", "is null")), closed),
@@ -204,7 +207,10 @@ def drop_grant() -> Delete:
     return Delete(GRANT, THIS_ROW)
 
 
-def lease_of(execution: Execution) -> dict[str, Any]:
+# ---- arguments
+
+
+def lease_of(execution: Execution) -> Columns:
     """The arguments of `held_event`, from a row whose version is guarded."""
     return {
         "lease_id": execution.current_lease_id,
@@ -212,8 +218,8 @@ def lease_of(execution: Execution) -> dict[str, Any]:
     }
 
 
-def named(execution: Execution | Routed) -> dict[str, Any]:
-    """The arguments that name a row by its key and the version it was read at."""
+def named(execution: Execution | Routed) -> Columns:
+    """The arguments of `UNCHANGED`: the key of a row and the version at which it was read."""
     return {
         "partition_key": execution.partition_key,
         "execution_id": execution.execution_id,

@@ -1,8 +1,8 @@
-"""Whether a failure is tried again, and when."""
+"""Whether and when a failed attempt is retried."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.policy import RetryPolicy
@@ -28,16 +28,16 @@ def delay_after(
     default: RetryPolicy,
     retry_count: int,
     roll: float,
-    asked_ms: int | None = None,
+    requested_ms: int | None = None,
 ) -> int | None:
-    """Milliseconds until the next try, or None when this was the last. `roll` in [0, 1) feeds the jitter.
+    """Milliseconds until the next attempt, or None for no retry. `roll` in [0, 1) feeds the jitter.
 
-    Whether there is a next try is for the policy to say; `asked_ms` says when.
+    The policy decides whether the failure is retried; `requested_ms` replaces its delay.
     """
     if failure_class in _FATAL:
         return None
     delay = next_delay(policy or default, category, retry_count, roll)
-    return delay if delay is None or asked_ms is None else asked_ms
+    return delay if delay is None or requested_ms is None else requested_ms
 
 
 def next_delay(policy: RetryPolicy, category: str, retry_count: int, roll: float) -> int | None:
@@ -48,16 +48,14 @@ def next_delay(policy: RetryPolicy, category: str, retry_count: int, roll: float
     return backoff_ms(policy.backoff, retry_count, roll)
 
 
-def backoff_ms(backoff: dict[str, Any], retry_count: int, roll: float) -> int:
+def backoff_ms(backoff: Mapping[str, object], retry_count: int, roll: float) -> int:
     kind = backoff.get("type", "exponential" if not backoff else None)
     if kind == "fixed":
         return int(_number(backoff, "delay_ms", _FALLBACK_DELAY_MS))
     if kind != "exponential":
         return _FALLBACK_DELAY_MS
-    initial, most = (
-        _number(backoff, "initial_delay_ms", 1_000),
-        _number(backoff, "max_delay_ms", 60_000),
-    )
+    initial = _number(backoff, "initial_delay_ms", 1_000)
+    most = _number(backoff, "max_delay_ms", 60_000)
     multiplier = _number(backoff, "multiplier", 2.0)
     try:
         delay = int(min(initial * multiplier ** min(retry_count, _MAX_EXPONENT), most))
@@ -68,6 +66,6 @@ def backoff_ms(backoff: dict[str, Any], retry_count: int, roll: float) -> int:
     return delay
 
 
-def _number(backoff: dict[str, Any], member: str, default: float) -> float:
+def _number(backoff: Mapping[str, object], member: str, default: float) -> float:
     value = backoff.get(member, default)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else default

@@ -1,8 +1,6 @@
-"""The state vector as data: which combinations exist, what each shows, and how one leads to another."""
+"""The state vector as data: the legal combinations, their public states, and the transitions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from msgspec import Struct
 
@@ -27,10 +25,10 @@ PENDING = (
 
 
 class Vector(Struct, frozen=True):
-    """A legal combination. The first word of each list is what entering it writes unless told otherwise."""
+    """A legal combination. `entering` writes the first value of each tuple by default."""
 
     name: str
-    says: str
+    meaning: str
     lifecycle_phase: str
     ownership_state: str
     eligibility_state: str
@@ -41,143 +39,131 @@ class Vector(Struct, frozen=True):
     leaves_by: str
 
 
-def _waiting(
-    name: str, says: str, eligibility: str, reasons: tuple[str, ...], public: str, leaves_by: str
+def _runnable(
+    name: str, meaning: str, eligibility: str, reasons: tuple[str, ...], public: str, leaves_by: str
 ) -> Vector:
-    return Vector(
-        name,
-        says,
-        "runnable",
-        "unowned",
-        eligibility,
-        reasons,
+    shape = ("runnable", "unowned", eligibility, reasons, ("none",), PENDING, public, leaves_by)
+    return Vector(name, meaning, *shape)
+
+
+_VECTORS = (
+    _runnable(
+        "READY", "can be claimed", "eligible_now", ("waiting_for_worker",), "waiting", "claim"
+    ),
+    _runnable(
+        "DELAYED",
+        "waits for a time",
+        "not_eligible_until_time",
+        ("waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay"),
+        "delayed",
+        "timer",
+    ),
+    _runnable(
+        "DEPS",
+        "waits for other executions",
+        "blocked_by_dependencies",
+        ("waiting_for_children",),
+        "waiting_children",
+        "dependency",
+    ),
+    _runnable(
+        "BUDGET",
+        "its budget is spent",
+        "blocked_by_budget",
+        ("waiting_for_budget",),
+        "rate_limited",
+        "timer",
+    ),
+    _runnable(
+        "QUOTA",
+        "its quota is used up",
+        "blocked_by_quota",
+        ("waiting_for_quota",),
+        "rate_limited",
+        "timer",
+    ),
+    _runnable(
+        "ROUTE",
+        "no live worker can run it",
+        "blocked_by_route",
+        ("waiting_for_capable_worker", "waiting_for_locality_match"),
+        "waiting",
+        "worker registration",
+    ),
+    _runnable(
+        "OPBLOCK",
+        "held by an operator",
+        "blocked_by_operator",
+        ("paused_by_operator", "paused_by_flow_cancel"),
+        "waiting",
+        "operator",
+    ),
+    _runnable(
+        "LANEBLOCK",
+        "held by its lane",
+        "blocked_by_lane_state",
+        ("paused_by_policy",),
+        "waiting",
+        "operator",
+    ),
+    Vector(
+        "RUNNING",
+        "a worker holds a live lease",
+        "active",
+        "leased",
+        "not_applicable",
         ("none",),
-        PENDING,
-        public,
-        leaves_by,
-    )
-
-
-VECTORS: dict[str, Vector] = {
-    v.name: v
-    for v in (
-        _waiting(
-            "READY", "can be claimed", "eligible_now", ("waiting_for_worker",), "waiting", "claim"
+        ("none",),
+        ("running_attempt",),
+        "active",
+        "worker or lease expiry",
+    ),
+    Vector(
+        "LOST",
+        "its lease has expired",
+        "active",
+        "lease_expired_reclaimable",
+        "not_applicable",
+        ("waiting_for_worker",),
+        ("none",),
+        ("attempt_interrupted",),
+        "active",
+        "reclaim or requeue",
+    ),
+    Vector(
+        "SUSPENDED",
+        "waits for a signal",
+        "suspended",
+        "unowned",
+        "not_applicable",
+        (
+            "waiting_for_signal",
+            "waiting_for_approval",
+            "waiting_for_callback",
+            "waiting_for_tool_result",
+            "waiting_for_budget",
+            "paused_by_operator",
+            "paused_by_policy",
         ),
-        _waiting(
-            "DELAYED",
-            "waits for a time",
-            "not_eligible_until_time",
-            ("waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay"),
-            "delayed",
-            "timer",
-        ),
-        _waiting(
-            "DEPS",
-            "waits for other executions",
-            "blocked_by_dependencies",
-            ("waiting_for_children",),
-            "waiting_children",
-            "dependency",
-        ),
-        _waiting(
-            "BUDGET",
-            "its budget is spent",
-            "blocked_by_budget",
-            ("waiting_for_budget",),
-            "rate_limited",
-            "timer",
-        ),
-        _waiting(
-            "QUOTA",
-            "its quota is used up",
-            "blocked_by_quota",
-            ("waiting_for_quota",),
-            "rate_limited",
-            "timer",
-        ),
-        _waiting(
-            "ROUTE",
-            "no live worker can run it",
-            "blocked_by_route",
-            ("waiting_for_capable_worker", "waiting_for_locality_match"),
-            "waiting",
-            "worker registration",
-        ),
-        _waiting(
-            "OPBLOCK",
-            "held by an operator",
-            "blocked_by_operator",
-            ("paused_by_operator", "paused_by_flow_cancel"),
-            "waiting",
-            "operator",
-        ),
-        _waiting(
-            "LANEBLOCK",
-            "held by its lane",
-            "blocked_by_lane_state",
-            ("paused_by_policy",),
-            "waiting",
-            "operator",
-        ),
-        Vector(
-            "RUNNING",
-            "a worker holds a live lease",
-            "active",
-            "leased",
-            "not_applicable",
-            ("none",),
-            ("none",),
-            ("running_attempt",),
-            "active",
-            "worker or lease expiry",
-        ),
-        Vector(
-            "LOST",
-            "its lease ran out",
-            "active",
-            "lease_expired_reclaimable",
-            "not_applicable",
-            ("waiting_for_worker",),
-            ("none",),
-            ("attempt_interrupted",),
-            "active",
-            "reclaim or requeue",
-        ),
-        Vector(
-            "SUSPENDED",
-            "waits for a signal",
-            "suspended",
-            "unowned",
-            "not_applicable",
-            (
-                "waiting_for_signal",
-                "waiting_for_approval",
-                "waiting_for_callback",
-                "waiting_for_tool_result",
-                "waiting_for_budget",
-                "paused_by_operator",
-                "paused_by_policy",
-            ),
-            ("none",),
-            ("attempt_interrupted",),
-            "suspended",
-            "signal or timer",
-        ),
-        Vector(
-            "ENDED",
-            "over",
-            "terminal",
-            "unowned",
-            "not_applicable",
-            ("none",),
-            ("success", "failed", "cancelled", "expired", "skipped"),
-            ("attempt_terminal", "none", *PENDING[:1], *PENDING[2:]),
-            "",
-            "replay or retention",
-        ),
-    )
-}
+        ("none",),
+        ("attempt_interrupted",),
+        "suspended",
+        "signal or timer",
+    ),
+    Vector(
+        "ENDED",
+        "has ended",
+        "terminal",
+        "unowned",
+        "not_applicable",
+        ("none",),
+        ("success", "failed", "cancelled", "expired", "skipped"),
+        ("attempt_terminal", "none", *PENDING[:1], *PENDING[2:]),
+        "",
+        "replay or retention",
+    ),
+)
+VECTORS = {vector.name: vector for vector in _VECTORS}
 
 TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("", "create", "READY"),
@@ -208,11 +194,11 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("RUNNING", "delay", "DELAYED"),
     ("RUNNING", "revoke", "READY"),
     ("RUNNING", "budget spent", "BUDGET"),
-    ("RUNNING", "lease runs out", "LOST"),
+    ("RUNNING", "lease expires", "LOST"),
     ("LOST", "reclaim", "RUNNING"),
     ("LOST", "requeue", "READY"),
-    ("LOST", "too many losses", "ENDED"),
-    ("RUNNING", "cannot be read", "OPBLOCK"),
+    ("LOST", "reclaim limit reached", "ENDED"),
+    ("RUNNING", "unreadable row", "OPBLOCK"),
     ("RUNNING", "suspend", "SUSPENDED"),
     ("SUSPENDED", "signal, operator or timeout", "READY"),
     ("SUSPENDED", "resume, later", "DELAYED"),
@@ -221,7 +207,7 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("ENDED", "replay of a skipped member", "DEPS"),
 )
 
-_OUTCOME_SHOWS = {
+_PUBLIC_BY_OUTCOME = {
     "success": "completed",
     "failed": "failed",
     "cancelled": "cancelled",
@@ -229,7 +215,7 @@ _OUTCOME_SHOWS = {
     "skipped": "skipped",
     "none": "failed",
 }
-_ELIGIBILITY_SHOWS = {
+_PUBLIC_BY_ELIGIBILITY = {
     "not_eligible_until_time": "delayed",
     "blocked_by_dependencies": "waiting_children",
     "blocked_by_budget": "rate_limited",
@@ -254,7 +240,7 @@ _ALIASES: dict[str, dict[str, str]] = {
     },
     "public_state": {"running": "active", "claimed": "active", "pending": "waiting"},
 }
-WORDS: dict[str, frozenset[str]] = {
+STATE_VALUES: dict[str, frozenset[str]] = {
     "lifecycle_phase": frozenset(LifecyclePhase),
     "ownership_state": frozenset(OwnershipState),
     "eligibility_state": frozenset(EligibilityState),
@@ -266,9 +252,9 @@ WORDS: dict[str, frozenset[str]] = {
 
 
 def entering(
-    name: str, *, reason: str | None = None, outcome: str | None = None, detail: Any = ""
-) -> dict[str, Any]:
-    """The columns that put an execution into a vector; its attempt state is the caller's to say."""
+    name: str, *, reason: str | None = None, outcome: str | None = None, detail: object = ""
+) -> dict[str, object]:
+    """The columns that put an execution into a vector, except its attempt state."""
     vector = VECTORS[name]
     ended = outcome or vector.outcomes[0]
     blocked = reason or vector.blocking_reasons[0]
@@ -280,25 +266,29 @@ def entering(
         "blocking_reason": blocked,
         "blocking_detail": detail,
         "terminal_outcome": "none" if name != "ENDED" else ended,
-        "public_state": vector.public_state or _OUTCOME_SHOWS[ended],
+        "public_state": vector.public_state or _PUBLIC_BY_OUTCOME[ended],
     }
 
 
 def public_state(lifecycle_phase: str, eligibility_state: str, terminal_outcome: str) -> str:
-    """What people are shown, derived from the rest of the vector."""
+    """The state that users see, derived from the rest of the vector."""
     match lifecycle_phase:
         case "terminal":
-            return _OUTCOME_SHOWS[terminal_outcome]
+            return _PUBLIC_BY_OUTCOME[terminal_outcome]
         case "suspended" | "active":
             return lifecycle_phase
         case "runnable":
-            return _ELIGIBILITY_SHOWS.get(eligibility_state, "waiting")
+            return _PUBLIC_BY_ELIGIBILITY.get(eligibility_state, "waiting")
         case _:
             return "waiting"
 
 
 def canonical(column: str, stored: str) -> str:
-    """Older stores spell some states privately; the one alias we write ourselves is the phase of a cancelled execution."""
+    """The public value of a stored state.
+
+    Older stores have spellings of their own. The only alias written by this version is the
+    phase of a cancelled execution.
+    """
     return _ALIASES.get(column, {}).get(stored, stored)
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId
+from flowfabric.model.event import is_end
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.sdk.retry import persist
 
@@ -110,7 +111,7 @@ class Results:
             ready.set_result(None)
             async for event in events:
                 self._heard += 1
-                if event.outcome != "resumable":
+                if is_end(event.outcome):
                     for rung in self._waiting.pop(event.execution_id.uuid, ()):
                         if not rung.done():
                             rung.set_result(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flowfabric.model.event import RESUMABLE
 from flowfabric.model.state import ENDED_PHASES, FAILED_OUTCOMES
 from flowfabric.plan import Cond
 from flowfabric.store.table import Index
@@ -253,7 +254,7 @@ INDEXES: dict[str, Index] = {
             (
                 Cond("dispatched_at_ms", "is null"),
                 Cond("flow_id", "not null"),
-                Cond("outcome", "!=", "resumable"),
+                Cond("outcome", "!=", RESUMABLE),
             ),
         ),
         Index(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from flowfabric.model.event import is_end
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import ENDED, Edge, EdgeGroup, stored_edge_policy
 from flowfabric.model.state import ENDED_PHASES
@@ -231,9 +232,7 @@ def ends_were_heard(world: Snapshot) -> Iterator[Violation]:
     for key, member in world.executions.items():
         if member.flow_id is None:
             continue
-        events = [
-            event for event in world.completions.get(key, []) if event["outcome"] != "resumable"
-        ]
+        events = [event for event in world.completions.get(key, []) if is_end(event["outcome"])]
         if any(
             event["flow_id"] is not None and event["dispatched_at_ms"] is None for event in events
         ):
@@ -270,7 +269,7 @@ def ends_were_counted(world: Snapshot) -> Iterator[Violation]:
 
 def _is_good(edge: Edge, told: set[str]) -> bool:
     if json.loads(edge.policy).get("dependency_kind") == ENDED:
-        return bool(told - {"resumable"})
+        return any(map(is_end, told))
     return "success" in told
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from flowfabric.ids import ExecutionId
+from flowfabric.model.event import is_end
 from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.budgets import BUDGET_CHECKS
@@ -28,9 +29,7 @@ RAISING = ("lease_revoked", "waiting_children", "suspended", "budget")
 def one_end_per_generation(world: Snapshot) -> Iterator[Violation]:
     """I2: a completion event for each time it ended, and the last one says how."""
     for key, execution in world.executions.items():
-        events = [
-            event for event in world.completions.get(key, []) if event["outcome"] != "resumable"
-        ]
+        events = [event for event in world.completions.get(key, []) if is_end(event["outcome"])]
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
             yield Violation(

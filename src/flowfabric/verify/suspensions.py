@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from flowfabric.model.event import is_end
 from flowfabric.model.waitpoint import OPEN_STATES, Suspension, Waitpoint
 from flowfabric.verify.snapshot import Key, Snapshot
 from flowfabric.verify.violation import Check, Violation, about
@@ -91,7 +92,7 @@ def resolved_at_most_once(world: Snapshot) -> Iterator[Violation]:
                 yield Violation(
                     "I19", about(key), f"suspension {suspension} was ended by {len(by)} signals"
                 )
-        told = sum(event["outcome"] == "resumable" for event in world.completions.get(key, []))
+        told = sum(not is_end(event["outcome"]) for event in world.completions.get(key, []))
         heard = sum(event["event_type"] == SATISFIED for event in world.heard.get(key, []))
         if told != heard:
             yield Violation(

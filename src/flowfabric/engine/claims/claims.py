@@ -42,7 +42,7 @@ from flowfabric.model.policy import check_worker_capabilities, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import claims
 from flowfabric.rules.decision import Commit, Decision, Snapshot
-from flowfabric.rules.leases import attempts, recovery
+from flowfabric.rules.leases import attempts, reclaim
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.rules.limits.quotas import QUOTAS
 from flowfabric.store.port import Row
@@ -388,7 +388,7 @@ class Claims:
         lease, attempt = new_lease_id(), new_attempt_id()
         claimed = await self.claim_one(
             ident,
-            lambda snapshot: recovery.claim_from_resume_grant(
+            lambda snapshot: reclaim.claim_from_resume_grant(
                 snapshot, token, lease_id=lease, attempt_id=attempt
             ),
             token.lease_ttl_ms,

@@ -32,18 +32,19 @@ from flowfabric.plan import Plan, Refused
 from flowfabric.rules.claims.admission import (
     CLAIM_COUNTED,
     CLAIM_GATED,
+    Breach,
     Candidate,
+    Capacity,
+    Distribution,
     Request,
-    Room,
     Share,
-    Shared,
-    Spent,
-    hold_back,
-    in_ready_order,
-    share_out,
+    block_for_budget,
+    distribute,
+    queue_order,
     touch,
 )
-from flowfabric.rules.claims.claims import CLAIM, renew_within_ms
+from flowfabric.rules.claims.claims import CLAIM
+from flowfabric.rules.leases.acquisition import renew_within_ms
 from flowfabric.store.port import GetAll, Read, Row, Scan, ScanAll, Store
 
 MOST_GATES = 64
@@ -121,8 +122,8 @@ class _QueueView(Struct):
     candidates: list[Candidate]
     behind: dict[str, Candidate]
     quotas: dict[str, QuotaPolicy]
-    rooms: dict[str, Room]
-    over: dict[str, Spent]
+    rooms: dict[str, Capacity]
+    over: dict[str, Breach]
 
 
 class GatedClaims:
@@ -218,8 +219,10 @@ class GatedClaims:
             await asyncio.sleep(pause * random.random())  # noqa: S311 - so that two who met do not meet again
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
 
-    def _later(self, sight: _QueueView, shared: Shared) -> NextOpening:
-        closed = [self._quota_cache.room(sight.quotas[gate], sight.now_ms) for gate in shared.full]
+    def _later(self, sight: _QueueView, shared: Distribution) -> NextOpening:
+        closed = [
+            self._quota_cache.capacity_of(sight.quotas[gate], sight.now_ms) for gate in shared.full
+        ]
         for found in closed:
             if found.why:
                 self._telemetry.listener.quota_hit(
@@ -292,7 +295,8 @@ class GatedClaims:
         self._usual[place] = frozenset(sorted(met)[:MOST_USUAL])
         known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
         rooms = {
-            gate: self._quota_cache.room(quota, loaded.now_ms) for gate, quota in known.items()
+            gate: self._quota_cache.capacity_of(quota, loaded.now_ms)
+            for gate, quota in known.items()
         }
         return _QueueView(loaded.now_ms, found, behind, known, rooms, over)
 
@@ -301,7 +305,7 @@ class GatedClaims:
         stale: list[QuotaPolicy],
         budgets: set[str],
         quotas: dict[UUID, QuotaPolicy],
-        over: dict[str, Spent],
+        over: dict[str, Breach],
     ) -> None:
         """At quotas that were not expected to need it, and at budgets not met before."""
         if not stale and not budgets:
@@ -339,13 +343,15 @@ class GatedClaims:
 
     # ---- deciding
 
-    async def _decide(self, place: Place, sight: _QueueView, requests: list[Request]) -> Shared:
+    async def _decide(
+        self, place: Place, sight: _QueueView, requests: list[Request]
+    ) -> Distribution:
         """Looks further where those at the head suit nobody."""
         page = SMALLEST_PAGE
         while True:
             rooms = {gate: found.left for gate, found in sight.rooms.items()}
-            shared = share_out(
-                requests, in_ready_order(sight.candidates), rooms, sight.over, sight.now_ms
+            shared = distribute(
+                requests, queue_order(sight.candidates), rooms, sight.over, sight.now_ms
             )
             gates = [gate for gate in sight.behind if gate and gate not in shared.full]
             if not gates or not any(shared.unmet) or len(shared.denied) >= MOST_ROWS:
@@ -382,12 +388,12 @@ class GatedClaims:
     # ---- taking
 
     async def _take(
-        self, sight: _QueueView, shared: Shared, claimers: list[Claimer]
+        self, sight: _QueueView, shared: Distribution, claimers: list[Claimer]
     ) -> list[list[Row]] | None:
         """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
         if shared.denied:
             await self._store.commit_many(
-                [hold_back(c, breach, sight.now_ms) for c, breach in shared.denied]
+                [block_for_budget(c, breach, sight.now_ms) for c, breach in shared.denied]
             )
             for _, breach in shared.denied:
                 self._telemetry.listener.budget_hit(breach.dimension)
@@ -420,7 +426,7 @@ class GatedClaims:
         return [_in_order(rows, sight) for rows in served]
 
 
-def _later(closed: Sequence[Room], now_ms: int) -> NextOpening:
+def _later(closed: Sequence[Capacity], now_ms: int) -> NextOpening:
     times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
     return NextOpening(
         min(times, default=None),
@@ -450,7 +456,7 @@ def _position(candidate: Candidate) -> tuple[int, int, UUID]:
     return candidate.priority, candidate.created_at_ms, candidate.execution_id
 
 
-def _hopes(sight: _QueueView, shared: Shared) -> list[Share]:
+def _hopes(sight: _QueueView, shared: Distribution) -> list[Share]:
     """Behind no gate a claim finds by itself what lies behind the rows that were looked at."""
     if "" not in sight.behind:
         return []
@@ -478,7 +484,7 @@ def _in_order(rows: list[Row], sight: _QueueView) -> list[Row]:
     if len(rows) < 2:
         return rows
     place = {
-        candidate.execution_id: at for at, candidate in enumerate(in_ready_order(sight.candidates))
+        candidate.execution_id: at for at, candidate in enumerate(queue_order(sight.candidates))
     }
     return sorted(rows, key=lambda row: place.get(row[1], len(place)))
 

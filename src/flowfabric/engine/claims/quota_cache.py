@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
-from flowfabric.rules.claims.admission import Room, Spent, holders, room, spent
+from flowfabric.rules.claims.admission import Breach, Capacity, breach_of, capacity_of, slot_holders
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
 MAX_TALLIES = 10_000
@@ -79,8 +79,8 @@ def budgets_in(policies: Sequence[Row], usage: Sequence[Row]) -> list[BudgetStat
     return [BudgetState(str(row[0]), row[1], used.get(row[0], {})) for row in policies]
 
 
-def over_limit(budgets: Iterable[BudgetState]) -> dict[str, Spent]:
-    found = ((budget.budget_id, spent(budget)) for budget in budgets)
+def over_limit(budgets: Iterable[BudgetState]) -> dict[str, Breach]:
+    found = ((budget.budget_id, breach_of(budget)) for budget in budgets)
     return {ident: breach for ident, breach in found if breach is not None}
 
 
@@ -179,7 +179,7 @@ class QuotaCache:
         del window[: bisect_right(window, now_ms - quota.window_ms)]
         if len(self._known) >= MAX_TALLIES and old is None:
             del self._known[next(iter(self._known))]
-        held = len(holders(standing_of(quota, rows, now_ms)))
+        held = len(slot_holders(standing_of(quota, rows, now_ms)))
         cut_off = (
             asked.limit > 0 and len(rows[-1]) >= asked.limit
         )  # by hand more can be admitted than the policy allows
@@ -202,10 +202,10 @@ class QuotaCache:
     def forget(self, quota_policy_id: UUID) -> None:
         self._known.pop(quota_policy_id, None)
 
-    def room(self, quota: QuotaPolicy, now_ms: int) -> Room:
+    def capacity_of(self, quota: QuotaPolicy, now_ms: int) -> Capacity:
         tally = self._known.get(quota.quota_policy_id)
         return (
-            room(quota, 0, (), now_ms)
+            capacity_of(quota, 0, (), now_ms)
             if tally is None
-            else room(quota, tally.held, tally.window, now_ms)
+            else capacity_of(quota, tally.held, tally.window, now_ms)
         )

@@ -76,7 +76,7 @@ class Routing:
             reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
         found = [await self._sound(rows) for rows in (await self._store.load(reads)).rows]
         for each, heads in zip(looked_at, found, strict=False):
-            if routing.passed_over(heads, offered):
+            if routing.not_covered_by(heads, offered):
                 await self._park(lane, each, offered, heads)
         return bool(offered) and await self._release_within_reach(
             lane, namespace, offered, found[-1]
@@ -112,8 +112,8 @@ class Routing:
         while heads:
             seen += len(heads)
             now = await self._store.now_ms()
-            parked = routing.nobody_covers(
-                routing.passed_over(heads, offered), live, self._asking(lane, namespace, now)
+            parked = routing.uncovered(
+                routing.not_covered_by(heads, offered), live, self._asking(lane, namespace, now)
             )
             done = await self._commit_each([routing.park(head, now) for head in parked])
             if done:
@@ -162,7 +162,7 @@ class Routing:
         """Whoever asks for work is there, registered or not."""
         released = 0
         while parked:
-            mine = routing.within_reach(parked, lane, namespace, offered)
+            mine = routing.claimable(parked, lane, namespace, offered)
             now = await self._store.now_ms()
             released += await self._commit_each([routing.release(each, now) for each in mine])
             if len(parked) < ROUTE_PAGE or released:
@@ -199,7 +199,7 @@ class Routing:
         released, after = 0, None
         while True:
             waiting = await self._parked(after)
-            free = routing.coverable(waiting, namespace, offered)
+            free = routing.covered_by(waiting, namespace, offered)
             now = await self._store.now_ms()
             released += await self._commit_each([routing.release(each, now) for each in free])
             if len(waiting) < ROUTE_PAGE:

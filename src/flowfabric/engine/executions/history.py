@@ -28,7 +28,7 @@ from flowfabric.model.history import (
     Core as CoreRow,
 )
 from flowfabric.rules.executions import history
-from flowfabric.rules.executions.history import OPERATIONS, Chosen, Line, Place, Teller
+from flowfabric.rules.executions.history import OPERATIONS, EventReader, FirstLines, Line, PageEnd
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
 AT_ONCE = 500
@@ -101,11 +101,11 @@ class History:
     async def _history_of(
         self, ident: ExecutionId, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        place = None if after is None else Place(*decode_place(str(ident), after))
+        place = None if after is None else PageEnd(*decode_place(str(ident), after))
         lives = await self._lives([(ident.partition_index, ident.uuid)], MAX_EXPLAINING)
         if not lives:
             raise NotFound("execution", ident)
-        chosen = Chosen(size + 1, None if place is None else place.key)
+        chosen = FirstLines(size + 1, None if place is None else place.key)
         for line in history.row_lines(lives[0]):
             chosen.add(line)
         for source in range(len(_OUTBOXES)):
@@ -115,19 +115,31 @@ class History:
         if not page:
             return Page([], None)
         ran = history.last_attempt(page, None if place is None else place.attempt)
-        end = history.place_of(page, place, ran)
+        end = history.page_end(page, place, ran)
         cursor = (
-            encode_place(str(ident), end.key, end.told, end.attempt) if len(lines) > size else None
+            encode_place(str(ident), end.key, end.numbers, end.attempt)
+            if len(lines) > size
+            else None
         )
-        return await self._named(history.once(page, None if place is None else place.key), cursor)
+        return await self._named(
+            history.without_repeats(page, None if place is None else place.key), cursor
+        )
 
     async def _tell(
-        self, life: Life, source: int, chosen: Chosen, place: Place | None, first: Sequence[Row]
+        self,
+        life: Life,
+        source: int,
+        chosen: FirstLines,
+        place: PageEnd | None,
+        first: Sequence[Row],
     ) -> None:
         """One outbox of one execution, as far as it can matter. `first` is what was read of it already."""
-        teller, told = Teller(life, source), 0
+        teller, told = EventReader(life, source), 0
         if place is not None:
-            teller, told = Teller(life, source, place.key[:2], place.attempt), place.told[source]
+            teller, told = (
+                EventReader(life, source, place.key[:2], place.attempt),
+                place.numbers[source],
+            )
         index, columns = _OUTBOXES[source]
         rows, full = first, len(first) == FEW
         if not first:
@@ -135,7 +147,7 @@ class History:
             full = len(rows) == AT_ONCE
         while rows:
             for row in rows:
-                for line in teller.tell(row):
+                for line in teller.read(row):
                     if chosen.is_beyond(line.key):
                         return
                     chosen.add(line, new=place is not None)
@@ -143,7 +155,7 @@ class History:
                 break
             rows = await self._scan(index, life.core.execution_id, rows[-1][0], columns)
             full = len(rows) == AT_ONCE
-        for line in teller.rest():
+        for line in teller.flush():
             chosen.add(line, new=place is not None)
 
     async def _scan(
@@ -162,7 +174,7 @@ class History:
         found = (await self._store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
         if not found:
             raise NotFound("flow", ident)
-        chosen = Chosen(size + 1, key)
+        chosen = FirstLines(size + 1, key)
         await self._tell_flow(Flow(*found[0]), chosen)
         since = 0 if key is None else key[0]
         last = None
@@ -190,9 +202,9 @@ class History:
             if page and len(lines) > size
             else None
         )
-        return await self._named(history.once(page, key), cursor)
+        return await self._named(history.without_repeats(page, key), cursor)
 
-    async def _tell_flow(self, flow: Flow, chosen: Chosen) -> None:
+    async def _tell_flow(self, flow: Flow, chosen: FirstLines) -> None:
         for line in history.flow_lines(flow):
             chosen.add(line)
         index, columns = _OUTBOXES[OPERATIONS]
@@ -206,7 +218,7 @@ class History:
             full = len(rows) == AT_ONCE
             after = rows[-1][0] if rows else after
 
-    async def _tell_members(self, keys: list[tuple[int, UUID]], chosen: Chosen) -> None:
+    async def _tell_members(self, keys: list[tuple[int, UUID]], chosen: FirstLines) -> None:
         lives = await self._lives(keys, FEW)
         owners = [(key[1],) for key in keys]
         reads = tuple(ScanAll(index, owners, FEW, columns) for index, columns in _OUTBOXES)
@@ -247,13 +259,17 @@ class History:
 
     async def _named(self, page: list[Line], cursor: str | None) -> Page[HistoryEntry]:
         """The page, with the names of its signals."""
-        wanted = [(who.partition_index, who.uuid, signal) for who, signal in history.about(page)]
+        wanted = [
+            (who.partition_index, who.uuid, signal) for who, signal in history.signals_of(page)
+        ]
         names: dict[UUID, str] = {}
         if wanted:
             asked = GetAll("ff_signal", wanted, ("signal_id", "signal_name"))
             names = dict((await self._store.load((asked,))).rows[0])
         entries = [
-            history.named(line, names[line.signal_id]) if line.signal_id in names else line.entry
+            history.with_signal_name(line, names[line.signal_id])
+            if line.signal_id in names
+            else line.entry
             for line in page
         ]
         return Page(entries, cursor)

@@ -26,7 +26,7 @@ from flowfabric.model.execution import (
     stored_tags,
 )
 from flowfabric.model.state import PublicState
-from flowfabric.rules.states import WORDS, is_ended, vector_of
+from flowfabric.rules.states import STATE_VALUES, is_ended, vector_of
 from flowfabric.store.port import GetAll, Scan
 
 MAX_FIELD_NAMES = 128
@@ -216,7 +216,7 @@ class Queries:
 def _decoded(execution: Execution) -> Any:
     """The vector, or corruption that names the field; never a default."""
     vector = vector_of(execution)
-    for field, words in WORDS.items():
+    for field, words in STATE_VALUES.items():
         value = getattr(vector, field)
         if value not in words:
             raise Corruption(

@@ -192,7 +192,7 @@ class Cascade:
             marks = [
                 edges.MARK_DISPATCHED(0, event_id=row[0])
                 for row in rows
-                if row[1] is None and row[2] != "resumable"
+                if row[1] is None and is_end(row[2])
             ]
             if marks:
                 await self._store.commit_many(marks)
@@ -308,7 +308,7 @@ class Cascade:
             ("execution_id", *_EVENT_COLUMNS),
         )
         rows = (await self._store.load((read,))).rows[0]
-        return {row[0] for row in rows if row[2] is None and row[3] != "resumable"}
+        return {row[0] for row in rows if row[2] is None and is_end(row[3])}
 
     async def _settle(self, ends: Ends, done: _Round) -> list[GroupKey]:
         """One try at each group; those that moved meanwhile are to be tried again."""

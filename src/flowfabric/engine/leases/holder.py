@@ -32,7 +32,7 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules import retries
 from flowfabric.rules.decision import Commit, Return
 from flowfabric.rules.fence import HELD_COLUMNS, check_handle, is_held
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import attempts, renewal
 from flowfabric.store.port import GetAll
 
 log = logging.getLogger("flowfabric.engine")
@@ -64,7 +64,7 @@ class Holder:
         """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
         fields = self._leases.fields(handle)
         validation.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
-        renew = attempts.renew(fields, told=self._core.settings.renewal_events)
+        renew = renewal.renew(fields, event=self._core.settings.renewal_events)
         listener = self._core.telemetry.listener
         try:
             result: LeaseRenewal = await self._core.run_fenced(fields, renew)
@@ -98,7 +98,7 @@ class Holder:
         validation.optional_text(message, "message")
         if percent is not None or message is not None:
             await self._core.run_fenced(
-                fields, Commit(attempts.progress(fields, percent, message)), marks=False
+                fields, Commit(renewal.progress(fields, percent, message)), marks=False
             )
             return
         snapshot = await self._core.snapshots.load(
@@ -218,7 +218,7 @@ class Holder:
             snapshot = await self._core.snapshots.load(
                 fields.execution_id, attempt_index=fields.attempt_index
             )
-            why = attempts.explain(snapshot, fields, "failed")
+            why = attempts.explain_refusal(snapshot, fields, "failed")
             if isinstance(why, Return):
                 repeated: FailOutcome = why.result
                 return repeated

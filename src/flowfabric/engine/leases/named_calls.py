@@ -29,10 +29,10 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.policy import parse_retry_policy
 from flowfabric.rules import retries
-from flowfabric.rules.claims.claims import policy_text
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import check_fence
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import attempts, renewal
+from flowfabric.rules.leases.acquisition import policy_text
 
 
 class NamedCalls:
@@ -50,10 +50,10 @@ class NamedCalls:
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            plan = attempts.renew_for(
+            plan = renewal.renew_for(
                 attempts.holder(snapshot.execution, self._store.tag),
                 args.lease_ttl_ms,
-                told=self._core.settings.renewal_events,
+                event=self._core.settings.renewal_events,
             )
             return Commit(plan, lambda applied: Renewed(applied.row[0]))
 
@@ -78,7 +78,7 @@ class NamedCalls:
             if args.progress_pct is None and args.progress_message is None:
                 return Return(None)
             fields = attempts.holder(stored, self._store.tag)
-            return Commit(attempts.progress(fields, args.progress_pct, args.progress_message))
+            return Commit(renewal.progress(fields, args.progress_pct, args.progress_message))
 
         await self._core.decide(ident, rule)
 

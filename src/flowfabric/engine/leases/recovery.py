@@ -31,7 +31,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.rules.decision import Decision, Snapshot
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import expiry, reclaim
 from flowfabric.store.port import Scan
 
 MAX_EXPIRED_LEASES = 10_000
@@ -56,7 +56,7 @@ class Recovery:
         def rule(snapshot: Snapshot) -> Decision:
             if snapshot.execution is not None:
                 seen.append(snapshot.execution.lease_epoch)
-            return recovery.revoke(snapshot, args, label, seen[0] if seen else None)
+            return expiry.revoke(snapshot, args, label, seen[0] if seen else None)
 
         result: Revoked | AlreadySatisfied = await self._core.decide(ident, rule)
         return result
@@ -71,7 +71,7 @@ class Recovery:
         def rule(snapshot: Snapshot) -> Decision:
             nonlocal lane
             lane = "" if snapshot.execution is None else snapshot.execution.lane_id
-            return recovery.mark_if_due(snapshot)
+            return expiry.mark_if_due(snapshot)
 
         result: MarkedExpired | AlreadySatisfied = await self._core.decide(ident, rule)
         if isinstance(result, MarkedExpired):
@@ -89,7 +89,7 @@ class Recovery:
             else validation.timestamp(grace_ms, "grace_ms")
         )
         result: str | ReclaimCapExceeded = await self._core.decide(
-            ident, lambda snapshot: recovery.requeue(snapshot, grace), grant=True
+            ident, lambda snapshot: expiry.requeue(snapshot, grace), grant=True
         )
         return result
 
@@ -101,7 +101,7 @@ class Recovery:
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
         result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self._admission.run(
-            ident, lambda snapshot: recovery.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
+            ident, lambda snapshot: reclaim.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
         )
         self._report_reclaim(result)
         return result
@@ -124,7 +124,7 @@ class Recovery:
             Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded
         ) = await self._claims.claim_one(
             ident,
-            lambda snapshot: recovery.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: reclaim.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
             args.lease_ttl_ms,
             args.worker_instance_id,
             HandleKind.RECLAIMED,

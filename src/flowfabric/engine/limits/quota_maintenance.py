@@ -38,7 +38,7 @@ from flowfabric.model.quota import (
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.claims.admission import Spent, holders, room
+from flowfabric.rules.claims.admission import Breach, capacity_of, slot_holders
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.limits.quotas import Holder, Slot
 from flowfabric.store.port import GetAll, Scan
@@ -100,7 +100,7 @@ class QuotaMaintenance:
         )
         waiting = [from_core_row(row) for row in loaded.rows[0]]
         rooms: dict[UUID, int | None] = {}
-        over: dict[str, Spent] = {}
+        over: dict[str, Breach] = {}
         await self._look_at(waiting, rooms, over, set())
         for execution in waiting:
             if quotas.is_lifted(execution, over, rooms):
@@ -128,7 +128,7 @@ class QuotaMaintenance:
         found += await self._drop_orphans(quota)
         whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
         loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
-        held = holders(standing_of(quota, loaded.rows, loaded.now_ms))
+        held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
         if plan is not None:
             found += isinstance(await self._store.commit(plan), Applied)
@@ -197,7 +197,7 @@ class QuotaMaintenance:
         released = 0
         after: tuple[Any, ...] | None = None
         rooms: dict[UUID, int | None] = {}
-        over: dict[str, Spent] = {}
+        over: dict[str, Breach] = {}
         seen: set[str] = set()
         while released < size:
             loaded = await self._store.load(
@@ -225,7 +225,7 @@ class QuotaMaintenance:
         self,
         waiting: list[Execution],
         rooms: dict[UUID, int | None],
-        over: dict[str, Spent],
+        over: dict[str, Breach],
         seen: set[str],
     ) -> None:
         """The limits of these that have not been looked at in this pass."""
@@ -251,6 +251,6 @@ class QuotaMaintenance:
         for at, quota in enumerate(policies):
             rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
             standing = standing_of(quota, rows, loaded.now_ms)
-            rooms[quota.quota_policy_id] = room(
-                quota, len(holders(standing)), standing.window, loaded.now_ms
+            rooms[quota.quota_policy_id] = capacity_of(
+                quota, len(slot_holders(standing)), standing.window, loaded.now_ms
             ).left

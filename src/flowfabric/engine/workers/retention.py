@@ -12,13 +12,13 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.ids import ExecutionId, lane_id, partition_key
-from flowfabric.model.event import ScannerFilter
+from flowfabric.model.event import ScannerFilter, is_end
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Flow
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import DEFAULT_DIMENSION
 from flowfabric.plan import Applied
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import reclaim
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.workers import retention
 from flowfabric.store.port import GetAll, Scan, ScanAll, Tally
@@ -138,7 +138,7 @@ class Retention:
             _WAITING,
         )
         events, edges = (await self._store.load((told, waiting))).rows
-        unheard = {row[1] for row in events if row[2] is None and row[3] != "resumable"} | {
+        unheard = {row[1] for row in events if row[2] is None and is_end(row[3])} | {
             row[1] for row in edges if row[2] == "unsatisfied"
         }
         unfinished = await self._unfinished(
@@ -195,7 +195,7 @@ class Retention:
         if not found:
             return 0
         answers = await self._store.commit_many(
-            [recovery.drop_expired(g.partition_key, g.execution_id) for g in found]
+            [reclaim.drop_expired(g.partition_key, g.execution_id) for g in found]
         )
         dropped = [
             grant

@@ -1,4 +1,4 @@
-"""Who may start: the room a quota has left, the budgets that are spent, and which of those waiting go to whom."""
+"""Admission: the capacity of quotas, spent budgets, and which claim gets which execution."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from flowfabric.plan import (
 from flowfabric.rules.claims.claims import CLAIM, CLAIM_ONE, RECLAIM_SAME
 from flowfabric.rules.claims.grants import BLOCK, ISSUE_GRANT
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
-from flowfabric.rules.leases.recovery import RECLAIM
+from flowfabric.rules.leases.reclaim import RECLAIM
 from flowfabric.rules.limits import breach_actions, budgets
 
 QUOTA, WINDOW = "ff_quota_policy", "ff_quota_window"
@@ -54,7 +54,7 @@ TOUCH_QUOTA = Form("touch_quota", Update(QUOTA, UNCHANGED_QUOTA, {"version": Add
 
 
 def _gated(name: str, *more: Upsert) -> Form:
-    """A claim behind a gate: of rows found to fit, by their ids, so nothing is asked of them but that they are still free."""
+    """A claim of rows that were chosen by id. The guards check that they are still free."""
     assert CLAIM.pick is not None
     free = (
         Cond("reserved_until_ms", "is null"),
@@ -79,55 +79,61 @@ def _counted(form: Form) -> Form:
 
 
 ADMITTING = {form: _counted(form) for form in (CLAIM_ONE, RECLAIM_SAME, RECLAIM, ISSUE_GRANT)}
-"""What lets a particular execution start, and the same with its entry in the window."""
+"""Forms that start a particular execution, and the same with an entry in the quota's window."""
 
 
 # ---- a quota
 
 
-class Room(Struct, frozen=True):
-    """How many more a quota admits, None for any number. When none: why, and from when on that may be otherwise."""
+class Capacity(Struct, frozen=True):
+    """How many more executions a quota admits; None is unlimited.
+
+    At 0, `why` is the limit that was reached, and `opens_at_ms` when that may change.
+    """
 
     left: int | None = None
     why: str = ""
     opens_at_ms: int | None = None
 
 
-ANY_NUMBER = Room()
+UNLIMITED = Capacity()
 
 
-def room(quota: QuotaPolicy | None, held: int, window: Sequence[int], now_ms: int) -> Room:
-    """`window` are the times of admissions, ascending. One exactly a window old is gone."""
+def capacity_of(
+    quota: QuotaPolicy | None, held: int, window: Sequence[int], now_ms: int
+) -> Capacity:
+    """`window` holds the times of admissions, ascending. One exactly a window old has left it."""
     if quota is None:
-        return ANY_NUMBER
+        return UNLIMITED
     if quota.closed_until_ms is not None and quota.closed_until_ms > now_ms:
-        return Room(0, "closed", quota.closed_until_ms)
+        return Capacity(0, "closed", quota.closed_until_ms)
     rate, cap = quota.max_requests_per_window, quota.active_concurrency_cap
     left: list[int] = []
     if rate:
         counted = len(window) - bisect_right(window, now_ms - quota.window_ms)
         if counted >= rate:
-            return Room(0, "rate", window[-rate] + quota.window_ms)
+            return Capacity(0, "rate", window[-rate] + quota.window_ms)
         left.append(rate - counted)
     if cap:
         if held >= cap:
-            return Room(0, "concurrency")
+            return Capacity(0, "concurrency")
         left.append(cap - held)
-    return Room(min(left)) if left else ANY_NUMBER
+    return Capacity(min(left)) if left else UNLIMITED
 
 
 def quota_detail(quota: QuotaPolicy, why: str) -> str:
-    """What a person is told of a quota that admits nobody."""
+    """The text for users about a quota that admits nothing."""
     match why:
         case "closed":
             return f"quota {quota.quota_policy_id}: closed until {quota.closed_until_ms}"
         case "rate":
             rate = quota.max_requests_per_window
-            return f"quota {quota.quota_policy_id}: rate limit {rate}/{rate} per {quota.window_ms // 1_000}s window"
+            window = f"{quota.window_ms // 1_000}s window"
+            return f"quota {quota.quota_policy_id}: rate limit {rate}/{rate} per {window}"
     return f"quota {quota.quota_policy_id}: concurrency cap {quota.active_concurrency_cap}"
 
 
-def no_room(quota: QuotaPolicy, found: Room, now_ms: int) -> Contention:
+def limit_error(quota: QuotaPolicy, found: Capacity, now_ms: int) -> Contention:
     facts = {"detail": quota_detail(quota, found.why)}
     if found.why == "concurrency":
         return Contention(ContentionKind.CONCURRENCY_LIMIT_EXCEEDED, **facts)
@@ -142,7 +148,7 @@ def no_room(quota: QuotaPolicy, found: Room, now_ms: int) -> Contention:
 # ---- budgets
 
 
-class Spent(Struct, frozen=True):
+class Breach(Struct, frozen=True):
     budget_id: str
     dimension: str
     used: int
@@ -153,17 +159,20 @@ class Spent(Struct, frozen=True):
         return breach_actions.detail(self.budget_id, self.dimension, self.used, self.limit)
 
 
-def spent(budget: BudgetState) -> Spent | None:
-    """The first dimension by name that sits on its hard limit or above. A limit of 0 is none."""
+def breach_of(budget: BudgetState) -> Breach | None:
+    """The first dimension by name that has reached its hard limit. A limit of 0 is no limit."""
     found = budgets.spent(limits_of(budget.policy_json), budget.usage)
-    return None if found is None else Spent(budget.budget_id, *found)
+    return None if found is None else Breach(budget.budget_id, *found)
 
 
 # ---- one execution
 
 
 def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
-    """The same decision, if the limits of the execution allow it. Who holds a place already is not asked again."""
+    """The decision, if the limits of the execution allow it.
+
+    A holder of a slot or a reservation is admitted already.
+    """
     standing, execution = snapshot.standing, snapshot.execution
     if standing is None or not isinstance(decision, Commit) or decision.plan.form not in ADMITTING:
         return decision
@@ -185,25 +194,25 @@ def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
 
 def _refused(standing: Standing, own: UUID, now_ms: int) -> EngineError | None:
     for budget in standing.budgets:
-        found = spent(budget)
+        found = breach_of(budget)
         if found is not None:
             return StateError(StateKind.BUDGET_EXCEEDED, found.detail)
     quota = standing.quota
-    left = room(quota, len(holders(standing) - {own}), standing.window, now_ms)
-    return no_room(quota, left, now_ms) if quota is not None and left.left == 0 else None
+    left = capacity_of(quota, len(slot_holders(standing) - {own}), standing.window, now_ms)
+    return limit_error(quota, left, now_ms) if quota is not None and left.left == 0 else None
 
 
-def holders(standing: Standing) -> frozenset[UUID]:
-    """Each once, however many reasons it has to hold a place."""
+def slot_holders(standing: Standing) -> frozenset[UUID]:
+    """The executions that hold a slot, each once."""
     return standing.leased | standing.reserved | standing.admitted
 
 
 def touch(quota: QuotaPolicy) -> Plan:
-    """Whoever admits does so under the version he counted at; of two at once, one counts again."""
+    """Bumps the version the holders were counted at. Of two admissions at once, one is refused."""
     return TOUCH_QUOTA(0, quota_policy_id=quota.quota_policy_id, version=quota.version)
 
 
-# ---- many requests for whatever waits
+# ---- many requests for one queue
 
 
 class Request(Struct, frozen=True):
@@ -213,7 +222,7 @@ class Request(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """What is read of one that waits."""
+    """The columns of a waiting execution that decide who claims it."""
 
     partition_key: int
     execution_id: UUID
@@ -228,9 +237,10 @@ class Candidate(Struct, frozen=True, gc=False):
 
 
 class Share(Struct, frozen=True):
-    """What one request takes of one selection. `ids` are those of the whole selection; behind no gate there are none.
+    """The part of one selection that one request claims.
 
-    `holder` is set where the rows are reserved for the one who asks: they hold their places already.
+    `ids` are those of the whole selection; without a gate there are none. `holder` is set for
+    rows that are reserved for the requesting worker: they hold their slots already.
     """
 
     request: int
@@ -242,47 +252,48 @@ class Share(Struct, frozen=True):
 
 
 Selection = tuple[str, int, frozenset[str], str]
-"""Rows behind one gate and in one partition, for workers of equal capabilities, reserved for one of them or for nobody."""
+"""Gate, partition, capabilities of the workers, and the worker the rows are reserved for."""
 
 
-class Shared(Struct, frozen=True):
-    """Selections side by side; who is held back by a budget; how much each request still wants; gates without room."""
+class Distribution(Struct, frozen=True):
+    """`denied` wait for a budget, `unmet` is what each request still wants, `full` are gates."""
 
     shares: list[Share]
-    denied: list[tuple[Candidate, Spent]]
+    denied: list[tuple[Candidate, Breach]]
     unmet: list[int]
     full: set[str]
 
 
-def in_ready_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+def queue_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (-c.priority, c.created_at_ms, c.execution_id))
 
 
-def share_out(
+def distribute(
     requests: Sequence[Request],
     candidates: Iterable[Candidate],
     rooms: Mapping[str, int | None],
-    over: Mapping[str, Spent],
+    over: Mapping[str, Breach],
     now_ms: int,
-) -> Shared:
-    """The best to the first who can take it: capability, then budgets, then the room behind its gate."""
+) -> Distribution:
+    """Gives each execution in queue order to the first request that can run it.
+
+    Capabilities are compared first, then budgets, then the capacity of the gate.
+    """
     unmet = [request.wanted for request in requests]
     active = list(range(len(requests)))
     left = dict(rooms)
     taken: dict[Selection, dict[int, list[UUID]]] = {}
-    denied: list[tuple[Candidate, Spent]] = []
+    denied: list[tuple[Candidate, Breach]] = []
     full: set[str] = set()
     for candidate in candidates:
+        if not active:
+            break
         at = _taker(candidate, requests, active, now_ms)
         if at is None:
-            if not active:
-                break
             continue
         gate, holder = candidate.gate, _holder(candidate, now_ms)
-        if not holder:  # a grant has been asked already, and holds its place
-            breach = (
-                next((over[b] for b in candidate.budget_ids if b in over), None) if over else None
-            )
+        if not holder:  # a grant was admitted when it was issued, and holds its slot
+            breach = _first_breach(candidate, over) if over else None
             if breach is not None:
                 denied.append((candidate, breach))
                 continue
@@ -292,21 +303,21 @@ def share_out(
                 continue
             if most is not None:
                 left[gate] = most - 1
-        selection = (
-            gate,
-            candidate.partition_key if gate else 0,
-            requests[at].capabilities,
-            holder,
-        )
+        partition = candidate.partition_key if gate else 0
+        selection = (gate, partition, requests[at].capabilities, holder)
         taken.setdefault(selection, {}).setdefault(at, []).append(candidate.execution_id)
         unmet[at] -= 1
         if not unmet[at]:
             active.remove(at)
-    return Shared(_shares(taken), denied, unmet, full)
+    return Distribution(_shares(taken), denied, unmet, full)
+
+
+def _first_breach(candidate: Candidate, over: Mapping[str, Breach]) -> Breach | None:
+    return next((over[b] for b in candidate.budget_ids if b in over), None)
 
 
 def _holder(candidate: Candidate, now_ms: int) -> str:
-    """For whom it is reserved, as long as that holds."""
+    """The worker for which the execution is reserved, if any."""
     until = candidate.reserved_until_ms
     return "" if until is None or until < now_ms else candidate.reserved_for or ""
 
@@ -325,7 +336,7 @@ def _taker(
 
 
 def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
-    """Requests of one selection follow each other, for rows are dealt out in turn."""
+    """The requests of one selection are adjacent, because its rows are split in their order."""
     shares = []
     for (gate, partition, _, holder), by_request in taken.items():
         ids = tuple(ident for several in by_request.values() for ident in several) if gate else ()
@@ -336,8 +347,8 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
     return shares
 
 
-def hold_back(candidate: Candidate, breach: Spent, now_ms: int) -> Plan:
-    """It waits for its budget, so that it hides nobody."""
+def block_for_budget(candidate: Candidate, breach: Breach, now_ms: int) -> Plan:
+    """Blocks the execution, so that it does not hide others in its queue."""
     return BLOCK["waiting_for_budget"](
         candidate.partition_key,
         partition_key=candidate.partition_key,

@@ -1,4 +1,4 @@
-"""Reserving an execution for a worker, and holding it back."""
+"""Grants that reserve an execution for a worker, and blocking of executions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NOTE_MISMATCH = Form(
 
 
 def missing_capabilities(execution: Execution, offered: Iterable[str]) -> str:
-    """What the worker lacks, as sorted text; empty when it covers the need."""
+    """The required capabilities that are not offered, as sorted text."""
     return ",".join(sorted(set(execution.required_capabilities) - set(offered)))
 
 
@@ -123,9 +123,9 @@ def issue_claim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str
     )
 
 
-# ---- holding back
+# ---- blocking
 
-_HELD_BACK = {
+_BLOCKED_VECTORS = {
     "waiting_for_budget": "BUDGET",
     "waiting_for_quota": "QUOTA",
     "waiting_for_capable_worker": "ROUTE",
@@ -149,7 +149,7 @@ def _block_form(reason: str, vector: str) -> Form:
     )
 
 
-BLOCK = {reason: _block_form(reason, vector) for reason, vector in _HELD_BACK.items()}
+BLOCK = {reason: _block_form(reason, vector) for reason, vector in _BLOCKED_VECTORS.items()}
 UNBLOCK = Form(
     "unblock",
     Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering("READY"), "blocked_on": None}),
@@ -158,11 +158,11 @@ UNBLOCK = Form(
 
 
 def check_blocking_reason(reason: str) -> ValidationError | None:
-    if reason in _HELD_BACK:
+    if reason in _BLOCKED_VECTORS:
         return None
     return ValidationError(
         ValidationKind.INVALID_BLOCKING_REASON,
-        f"{reason!r:.60} (accepted: {', '.join(_HELD_BACK)})",
+        f"{reason!r:.60} (accepted: {', '.join(_BLOCKED_VECTORS)})",
     )
 
 
@@ -171,7 +171,7 @@ def block(
 ) -> Decision:
     """A rejection by state is an answer, not an error: the scheduler only logs it.
 
-    What it waits for is its own quota, if it waits for a quota and nothing is said.
+    An execution that waits for a quota is blocked on its own quota by default.
     """
     bad = check_blocking_reason(reason)
     if bad is not None:
@@ -185,7 +185,7 @@ def block(
         return Return(LuaRejected(ContentionKind.EXECUTION_NOT_ELIGIBLE.value))
     eligibility = canonical("eligibility_state", execution.eligibility_state)
     same = (
-        eligibility == VECTORS[_HELD_BACK[reason]].eligibility_state
+        eligibility == VECTORS[_BLOCKED_VECTORS[reason]].eligibility_state
         and execution.blocking_reason == reason
     )
     if eligibility != "eligible_now" and not same:
@@ -193,19 +193,16 @@ def block(
     now = snapshot.now_ms if now_ms is None else now_ms
     if blocked_on is None and same:
         blocked_on = execution.blocked_on
-    if (
-        blocked_on is None
-        and reason == "waiting_for_quota"
-        and execution.quota_policy_id is not None
-    ):
-        blocked_on = f"quota:{execution.quota_policy_id}"
+    quota = execution.quota_policy_id
+    if blocked_on is None and reason == "waiting_for_quota" and quota is not None:
+        blocked_on = f"quota:{quota}"
     plan = BLOCK[reason](
         execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now
     )
     return Commit(plan, Blocked(execution.id, reason))
 
 
-_LIFTABLE = {VECTORS[v].eligibility_state for v in _HELD_BACK.values()}
+_UNBLOCKABLE = {VECTORS[v].eligibility_state for v in _BLOCKED_VECTORS.values()}
 
 
 def unblock(snapshot: Snapshot, expected_reason: str, now_ms: int | None) -> Decision:
@@ -217,7 +214,7 @@ def unblock(snapshot: Snapshot, expected_reason: str, now_ms: int | None) -> Dec
     if (
         execution is None
         or execution.lifecycle_phase != "runnable"
-        or execution.eligibility_state not in _LIFTABLE
+        or execution.eligibility_state not in _UNBLOCKABLE
         or execution.blocking_reason == "paused_by_flow_cancel"
         or (expected_reason and expected_reason != execution.blocking_reason)
     ):

@@ -1,4 +1,4 @@
-"""Who is parked because no live worker can take it, and who goes on because one can."""
+"""Executions that no live worker can run are parked, and released when a worker can."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ WAITING = "waiting_for_capable_worker"
 NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
 
 
-def passed_over(heads: Iterable[Routed], offered: Collection[str]) -> list[Routed]:
-    """Those that a worker with these capabilities cannot take."""
+def not_covered_by(heads: Iterable[Routed], offered: Collection[str]) -> list[Routed]:
+    """The executions that a worker with these capabilities cannot run."""
     return [head for head in heads if not set(head.required_capabilities) <= set(offered)]
 
 
-def nobody_covers(
+def uncovered(
     waiting: Iterable[Routed], live: Collection[WorkerInfo], asking: Iterable[Collection[str]] = ()
 ) -> list[Routed]:
-    """Those that neither a live worker of their namespace can take nor one of those who have been asking for work.
+    """The executions that no live worker of their namespace and no claimer in `asking` can run.
 
-    Where no worker is registered, nothing is known about anybody.
+    A namespace without registered workers is left alone.
     """
     known, offers = {worker.namespace for worker in live}, [set(offered) for offered in asking]
     return [
@@ -37,7 +37,7 @@ def nobody_covers(
 
 
 def covered(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Routed]:
-    """Of the parked, those that one live worker of their namespace can take."""
+    """The parked executions that one live worker of their namespace can run."""
     return [
         w
         for w in waiting
@@ -46,8 +46,8 @@ def covered(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Rou
     ]
 
 
-def coverable(waiting: Iterable[Routed], namespace: str, offered: Collection[str]) -> list[Routed]:
-    """Of the parked of a namespace, those that a worker with these capabilities can take."""
+def covered_by(waiting: Iterable[Routed], namespace: str, offered: Collection[str]) -> list[Routed]:
+    """The parked executions of a namespace that a worker with these capabilities can run."""
     return [
         w
         for w in waiting
@@ -57,10 +57,10 @@ def coverable(waiting: Iterable[Routed], namespace: str, offered: Collection[str
     ]
 
 
-def within_reach(
+def claimable(
     waiting: Iterable[Routed], lane: str, namespace: str | None, offered: Collection[str]
 ) -> list[Routed]:
-    """Of the parked, those that a worker that asks this lane for work can take, be it registered or not."""
+    """The parked executions that a claimer of this lane can run, registered or not."""
     return [
         w
         for w in waiting

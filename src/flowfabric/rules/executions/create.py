@@ -1,10 +1,9 @@
-"""Creating executions and the lanes they wait in."""
+"""The creation of executions, their idempotency keys, and lanes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -14,7 +13,7 @@ from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, en
 from flowfabric.model.quota import Attached
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Absent, AnyOf, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
-from flowfabric.rules.fragments import EXEC, LANE
+from flowfabric.rules.fragments import EXEC, LANE, Columns
 from flowfabric.rules.limits.limit_scopes import NOTHING
 from flowfabric.rules.states import entering
 
@@ -43,7 +42,7 @@ _GIVEN = (
     "policy",
     "payload",
 )
-NEW: dict[str, Any] = {
+NEW: Columns = {
     **{column: Arg(column) for column in _GIVEN},
     "attempt_state": "pending_first_attempt",
     "created_at_ms": Arg("now"),
@@ -56,11 +55,12 @@ LANE_IS_OPEN = (
     ),
 )
 
+_DEADLINE = Wake("deadline", at=Arg("deadline_at_ms"))
 CREATE_READY = Form(
     "create_ready",
     Insert(EXEC, {**NEW, **entering("READY")}, LANE_IS_OPEN),
     Wake("ready", Arg("lane_id")),
-    Wake("deadline", at=Arg("deadline_at_ms")),
+    _DEADLINE,
 )
 CREATE_DELAYED = Form(
     "create_delayed",
@@ -74,7 +74,7 @@ CREATE_DELAYED = Form(
         LANE_IS_OPEN,
     ),
     Wake("delayed", at=Arg("delay_until_ms")),
-    Wake("deadline", at=Arg("deadline_at_ms")),
+    _DEADLINE,
 )
 KEY = "ff_idempotency"
 OF_KEY = (
@@ -82,21 +82,16 @@ OF_KEY = (
     Cond("idempotency_key", "=", Arg("idempotency_key")),
 )
 KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms", "<=", Now())))
-"""A key without a time of its own outlived it and goes with its execution."""
+"""A key without an expiry has outlived it and is removed with its execution."""
+_KEY_HOLDER = {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")}
 TAKE_KEY = Form(
     "take_idempotency_key",
     Insert(
         KEY,
         {
-            c: Arg(c)
-            for c in (
-                "namespace",
-                "idempotency_key",
-                "partition_key",
-                "execution_id",
-                "expires_at_ms",
-                "digest",
-            )
+            "namespace": Arg("namespace"),
+            "idempotency_key": Arg("idempotency_key"),
+            **_KEY_HOLDER,
         },
     ),
 )
@@ -117,7 +112,7 @@ RETAKE_KEY = Form(
                 ),
             ),
         ),
-        {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")},
+        _KEY_HOLDER,
     ),
 )
 REGISTER_LANE = Form(
@@ -148,7 +143,7 @@ _NO_POLICY = ExecutionPolicy()
 
 
 class Creation(Struct, frozen=True, gc=False):
-    """What a create asks of the store: perhaps a key to take first, and the row."""
+    """The plans of a create: the row, and the idempotency key to take first, if there is one."""
 
     plan: Plan
     key: Plan | None
@@ -161,8 +156,8 @@ def creation_values(
     policy: ExecutionPolicy | None,
     engine_now_ms: int,
     limits: Attached = NOTHING,
-) -> tuple[dict[str, Any], int | None]:
-    """The columns of a new execution, and when it may start at the earliest. `args` are checked already."""
+) -> tuple[Columns, int | None]:
+    """The columns of a new execution and its earliest start. `args` are validated."""
     now = engine_now_ms if args.now is None else args.now
     ident = args.execution_id
     plain = policy or _NO_POLICY
@@ -189,9 +184,7 @@ def creation_values(
         "attempt_timeout_ms": plain.attempt_timeout_ms,
         "retention_ttl_ms": plain.retention_ttl_ms,
         "failed_retention_ttl_ms": plain.failed_retention_ttl_ms,
-        "tags": "{}"
-        if not args.tags
-        else json.dumps(dict(sorted(args.tags.items())), separators=(",", ":"), ensure_ascii=False),
+        "tags": encode_tags(args.tags),
         "policy": None if policy is None else encode_policy(policy),
         "payload": args.input_payload,
         "now": now,
@@ -205,10 +198,9 @@ def create(
     engine_now_ms: int,
     limits: Attached = NOTHING,
 ) -> Creation:
-    """Delayed only when the time lies ahead of the engine's clock."""
-    ident = args.execution_id
+    """The execution is delayed only if its earliest start is ahead of the engine's clock."""
+    ident, now = args.execution_id, engine_now_ms if args.now is None else args.now
     values, delay_until = creation_values(args, policy, engine_now_ms, limits)
-    now = values["now"]
     if delay_until is not None and delay_until > engine_now_ms:
         later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
         plan, state = CREATE_DELAYED(ident.partition_index, **values, **later), PublicState.DELAYED
@@ -228,7 +220,7 @@ def create(
 
 
 def retake(take: Plan, holder: ExecutionId) -> Plan:
-    """Takes a key over from an execution that is no longer kept, once its time is over."""
+    """Takes over an expired key whose execution has been removed."""
     values = dict(zip(take.form.args, take.values, strict=True))
     return RETAKE_KEY(
         take.partition, **values, holder_partition=holder.partition_index, holder=holder.uuid
@@ -236,12 +228,12 @@ def retake(take: Plan, holder: ExecutionId) -> Plan:
 
 
 def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
-    """Whether a key holds by its own time; afterwards it holds as long as its execution is kept."""
+    """Whether the key has not expired. An expired key holds as long as its execution is kept."""
     return expires_at_ms is not None and expires_at_ms > now_ms
 
 
 def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator[Creation]:
-    """Creates without a key that differ from the first in nothing but their ids and payloads."""
+    """Creates without a key that differ from the first only in their ids and payloads."""
     form, values = first.plan.form, list(first.plan.values)
     partition_at, ident_at, payload_at = map(
         form.args.index, ("partition_key", "execution_id", "payload")
@@ -256,7 +248,13 @@ def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator
 
 
 def clamp_priority(priority: int) -> int:
-    return priority if 0 <= priority <= MAX_PRIORITY else 0 if priority < 0 else MAX_PRIORITY
+    return min(max(priority, 0), MAX_PRIORITY)
+
+
+def encode_tags(tags: Mapping[str, str]) -> str:
+    if not tags:
+        return "{}"
+    return json.dumps(dict(sorted(tags.items())), separators=(",", ":"), ensure_ascii=False)
 
 
 def _deadline(

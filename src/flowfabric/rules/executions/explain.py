@@ -1,4 +1,4 @@
-"""Why an execution is not running, said in plain words from facts that were read together."""
+"""Why an execution is not running, in plain words, from facts that were read together."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 
 from flowfabric.model.execution import Execution
 from flowfabric.model.explanation import Explanation, Holder, Looked, Outcome, Reason, Why
-from flowfabric.rules.executions import explain_blockers as obstacles
+from flowfabric.rules.executions import explain_blockers as blockers
 from flowfabric.rules.executions import explain_waits as waits
-from flowfabric.rules.executions.phrasing import ago, clipped, coming, tail
+from flowfabric.rules.executions.phrasing import NOTHING_TO_DO, ago, clipped, coming, tail
 from flowfabric.rules.states import name_of, vector_of
 
 Explainer = Callable[[Looked], list[Reason]]
-LOOPS = "nothing, if some process runs the loops"
 
 
 def explain(looked: Looked) -> Explanation:
-    """The reasons in the order in which they have to go away."""
+    """The reasons, in the order in which they have to be resolved."""
     execution = looked.execution
     vector = vector_of(execution)
     name = name_of(vector)
+    reasons = _unknown() if name is None else EXPLAINED[name](looked)
     return Explanation(
         execution.id,
         execution.execution_kind,
@@ -28,20 +28,17 @@ def explain(looked: Looked) -> Explanation:
         name or "UNKNOWN",
         vector.public_state,
         looked.now_ms,
-        (
-            *(_unknown(looked) if name is None else EXPLAINED[name](looked)),
-            *_held_back_events(looked),
-        ),
+        (*reasons, *_delayed_events(looked)),
     )
 
 
-def _held_back_events(looked: Looked) -> list[Reason]:
-    """It keeps nothing from running, but subscribers hear late of what has become of it."""
+def _delayed_events(looked: Looked) -> list[Reason]:
+    """A long transaction blocks no execution, but subscribers receive events late."""
     writer = looked.writer
     if writer is None:
         return []
-    says = f"events are told late: {writer}, and what was committed since then is told when it ends"
-    hint = f"see what pg_stat_activity says of pid {writer.pid}, and end that transaction"
+    says = f"events are delayed: {writer}; later events are delivered when that transaction ends"
+    hint = f"look up pid {writer.pid} in pg_stat_activity, and end its transaction"
     return [Reason(Why.EVENTS_HELD_BACK, says, hint, facts=writer)]
 
 
@@ -50,79 +47,70 @@ def is_ready(execution: Execution) -> bool:
 
 
 def looks_ahead(execution: Execution) -> bool:
-    """Whether anything besides its own row says why it does not run."""
+    """Whether rows other than its own can keep the execution from running."""
     return name_of(vector_of(execution)) not in (None, "RUNNING", "ENDED")
 
 
-def _unknown(looked: Looked) -> list[Reason]:
-    return [
-        Reason(
-            Why.UNKNOWN,
-            "its columns contradict each other; no rule ever writes this",
-            "flowfabric verify URL",
-        )
-    ]
+def _unknown() -> list[Reason]:
+    says = "its columns contradict each other; no rule writes this combination"
+    return [Reason(Why.UNKNOWN, says, "flowfabric verify URL")]
 
 
 # ---- before a claim
 
 
 def _ready(looked: Looked) -> list[Reason]:
-    return [
-        *(obstacles.ahead(looked) or [obstacles.queued(looked)]),
-        *obstacles.draining_lane(looked),
-    ]
+    found = blockers.claim_blockers(looked) or [blockers.queued(looked)]
+    return [*found, *blockers.draining_lane(looked)]
 
 
 def _delayed(looked: Looked) -> list[Reason]:
-    unknown = obstacles.unknown_task(looked)
-    return [
-        *unknown,
-        waits.delayed(looked),
-        *(each for each in obstacles.ahead(looked) if each not in unknown),
-    ]
+    unknown = blockers.unknown_task(looked)
+    others = [each for each in blockers.claim_blockers(looked) if each not in unknown]
+    return [*unknown, waits.delayed(looked), *others]
 
 
 def _dependent(looked: Looked) -> list[Reason]:
-    return [waits.parents(looked), *obstacles.ahead(looked)]
+    return [waits.parents(looked), *blockers.claim_blockers(looked)]
 
 
 def _over_budget(looked: Looked) -> list[Reason]:
-    own = obstacles.refused_report(looked)
-    if not own:
-        own = obstacles.let_go_soon(
-            looked, Why.WAITING_FOR_BUDGET, "its budget", obstacles.spent_budgets(looked)
-        )
-    return [*own, *obstacles.ahead(looked, Why.WAITING_FOR_BUDGET)]
+    code = Why.WAITING_FOR_BUDGET
+    own = blockers.refused_report(looked) or blockers.limit_reasons(
+        looked, code, "its budget", blockers.spent_budgets(looked)
+    )
+    return [*own, *blockers.claim_blockers(looked, code)]
 
 
 def _over_quota(looked: Looked) -> list[Reason]:
-    own = obstacles.let_go_soon(
-        looked, Why.WAITING_FOR_QUOTA, "its quota", obstacles.used_quota(looked)
-    )
-    return [*own, *obstacles.ahead(looked, Why.WAITING_FOR_QUOTA)]
+    code = Why.WAITING_FOR_QUOTA
+    own = blockers.limit_reasons(looked, code, "its quota", blockers.used_quota(looked))
+    return [*own, *blockers.claim_blockers(looked, code)]
 
 
 def _unrouted(looked: Looked) -> list[Reason]:
-    if looked.execution.blocking_reason == Why.WAITING_FOR_LOCALITY_MATCH:
+    execution = looked.execution
+    if execution.blocking_reason == Why.WAITING_FOR_LOCALITY_MATCH:
         own = Reason(
             Why.WAITING_FOR_LOCALITY_MATCH,
-            f"it waits for a worker near its data{tail(looked.execution.blocking_detail)}",
-            f'await engine.unblock_execution("{looked.execution.id}")',
-            looked.execution.last_transition_at,
+            f"it waits for a worker near its data{tail(execution.blocking_detail)}",
+            f'await engine.unblock_execution("{execution.id}")',
+            execution.last_transition_at,
         )
     else:
-        own = obstacles.parked(looked)
-    return [own, *obstacles.ahead(looked, Why.WAITING_FOR_CAPABLE_WORKER)]
+        own = blockers.parked(looked)
+    return [own, *blockers.claim_blockers(looked, Why.WAITING_FOR_CAPABLE_WORKER)]
 
 
-def _held_back(looked: Looked) -> list[Reason]:
-    own = waits.held_back(looked)
-    return [own] if own.code is Why.PAUSED_BY_FLOW_CANCEL else [own, *obstacles.ahead(looked)]
+def _blocked(looked: Looked) -> list[Reason]:
+    own = waits.blocked(looked)
+    if own.code is Why.PAUSED_BY_FLOW_CANCEL:
+        return [own]
+    return [own, *blockers.claim_blockers(looked)]
 
 
 def _suspended(looked: Looked) -> list[Reason]:
-    return [waits.suspended(looked), *obstacles.ahead(looked)]
+    return [waits.suspended(looked), *blockers.claim_blockers(looked)]
 
 
 # ---- after a claim
@@ -134,38 +122,30 @@ def _running(looked: Looked) -> list[Reason]:
     holder = _holder(execution)
     who = f"worker `{holder.worker_id}` (`{holder.worker_instance_id}`)"
     if until is not None and until <= now:
-        return [
-            _expired(
-                looked,
-                f"the lease of {who} ran out{ago(now, until)} and is about to be taken back",
-                holder,
-            )
-        ]
+        says = f"the lease of {who} expired{ago(now, until)} and is about to be marked as lost"
+        return [_expired(looked, says, holder)]
     done = [] if holder.progress_pct is None else [f"{holder.progress_pct} %"]
     done += [holder.progress_message] if holder.progress_message else []
-    says = f"{who} runs it, attempt {holder.attempt_index + 1}, begun{ago(now, holder.since_ms)}"
-    says += f"; so far: {', '.join(done)}" if done else ""
-    says += f"; its lease ends{coming(now, until)} unless renewed"
-    hint = "wait; if the worker is gone, revoke_lease gives it to another"
+    says = f"{who} runs attempt {holder.attempt_index + 1}, started{ago(now, holder.since_ms)}"
+    says += f"; progress: {', '.join(done)}" if done else ""
+    says += f"; its lease expires{coming(now, until)} unless renewed"
+    hint = "wait; if the worker is gone, revoke_lease makes the execution claimable"
     return [Reason(Why.RUNNING, says, hint, holder.since_ms, until, holder)]
 
 
 def _lost(looked: Looked) -> list[Reason]:
     holder = _holder(looked.execution)
-    says = f"its lease ran out{ago(looked.now_ms, looked.execution.lease_expires_at_ms)}, worker `{holder.worker_id}` was silent"
-    again = "it goes back on its lane when the grace is over"
-    return [_expired(looked, f"{says}; {again}", holder), *obstacles.held_lane(looked)]
+    says = (
+        f"its lease expired{ago(looked.now_ms, looked.execution.lease_expires_at_ms)}, worker "
+        f"`{holder.worker_id}` did not renew it; it returns to its lane after the grace period"
+    )
+    return [_expired(looked, says, holder), *blockers.held_lane(looked)]
 
 
 def _expired(looked: Looked, says: str, holder: Holder) -> Reason:
+    hint = f"{NOTHING_TO_DO}; issue_reclaim_grant takes the execution over at once"
     since = looked.execution.lease_expires_at_ms
-    return Reason(
-        Why.LEASE_EXPIRED,
-        says,
-        LOOPS + "; issue_reclaim_grant takes it over at once",
-        since,
-        facts=holder,
-    )
+    return Reason(Why.LEASE_EXPIRED, says, hint, since, facts=holder)
 
 
 def _holder(execution: Execution) -> Holder:
@@ -182,30 +162,28 @@ def _holder(execution: Execution) -> Holder:
 
 
 _ENDS = {
-    "success": ("it ended well", "await engine.get_execution_result(...)"),
-    "failed": ("it failed for good", "mend the cause, then replay_execution"),
+    "success": ("it completed", "await engine.get_execution_result(...)"),
+    "failed": ("it failed", "fix the cause, then replay_execution"),
     "cancelled": ("it was cancelled", "replay_execution starts it again"),
-    "expired": ("its time ran out", "replay_execution starts it again"),
+    "expired": ("it expired", "replay_execution starts it again"),
     "skipped": (
-        "it was skipped: what it depends on cannot succeed any more",
-        "replay_execution, once its parents were replayed",
+        "it was skipped, because its dependencies cannot be met,",
+        "replay_execution, after its upstream executions were replayed",
     ),
 }
 
 
 def _ended(looked: Looked) -> list[Reason]:
     execution = looked.execution
-    said, hint = _ENDS[execution.terminal_outcome]
-    if execution.terminal_outcome == "cancelled":
+    outcome, at = execution.terminal_outcome, execution.terminal_at_ms
+    says, hint = _ENDS[outcome]
+    why = by = ""
+    if outcome == "cancelled":
         why, by = clipped(execution.cancellation_reason), clipped(execution.cancelled_by)
-    else:
-        why, by = (
-            "" if execution.terminal_outcome == "success" else clipped(execution.failure_reason),
-            "",
-        )
-    says = f"{said}{ago(looked.now_ms, execution.terminal_at_ms)}{f' by {by}' if by else ''}{tail(why)}"
-    facts = Outcome(execution.terminal_outcome, why, execution.terminal_at_ms, by)
-    return [Reason(Why.ENDED, says, hint, execution.terminal_at_ms, facts=facts)]
+    elif outcome != "success":
+        why = clipped(execution.failure_reason)
+    says += f"{ago(looked.now_ms, at)}{f' by {by}' if by else ''}{tail(why)}"
+    return [Reason(Why.ENDED, says, hint, at, facts=Outcome(outcome, why, at, by))]
 
 
 EXPLAINED: Mapping[str, Explainer] = {
@@ -215,8 +193,8 @@ EXPLAINED: Mapping[str, Explainer] = {
     "BUDGET": _over_budget,
     "QUOTA": _over_quota,
     "ROUTE": _unrouted,
-    "OPBLOCK": _held_back,
-    "LANEBLOCK": _held_back,
+    "OPBLOCK": _blocked,
+    "LANEBLOCK": _blocked,
     "RUNNING": _running,
     "LOST": _lost,
     "SUSPENDED": _suspended,

@@ -1,4 +1,4 @@
-"""What keeps a claimable execution from being claimed: its lane, its workers, its budgets and its quota, in that order."""
+"""What keeps a claimable execution from being claimed: its lane, workers, budgets and quota."""
 
 from __future__ import annotations
 
@@ -21,45 +21,44 @@ from flowfabric.model.explanation import (
     Why,
 )
 from flowfabric.model.policy import TASK
+from flowfabric.model.quota import DEFAULT_WINDOW_S
 from flowfabric.model.worker import WorkerInfo
-from flowfabric.rules.executions.phrasing import ago, clipped, coming, counted, quoted, span
+from flowfabric.rules.executions.phrasing import (
+    NOTHING_TO_DO,
+    ago,
+    clipped,
+    coming,
+    counted,
+    quoted,
+    span,
+)
 from flowfabric.rules.executions.quarantine import damaged_list
 from flowfabric.rules.limits.breach_actions import REFUSED
 
-DEFAULT_WINDOW_S = 60
 _LANES = {
-    "paused": (Why.LANE_PAUSED, "is paused: it takes work and runs none"),
-    "disabled": (Why.LANE_DISABLED, "is disabled: it neither takes nor runs work"),
-    "draining": (
-        Why.LANE_DRAINING,
-        "is draining: it takes no new work, and what is there still runs",
-    ),
+    "paused": (Why.LANE_PAUSED, "is paused: it accepts work and grants none"),
+    "disabled": (Why.LANE_DISABLED, "is disabled: it neither accepts nor grants work"),
+    "draining": (Why.LANE_DRAINING, "is draining: it accepts no new work and runs the rest"),
 }
 
 
-def ahead(looked: Looked, own: Why | None = None) -> list[Reason]:
-    """Everything that would stop the next claim, but for the execution's own state."""
+def claim_blockers(looked: Looked, own: Why | None = None) -> list[Reason]:
+    """Everything that would stop the next claim, besides `own`, the state of the execution."""
     damaged = damaged_list(looked.execution)
     if damaged:
-        return [*held_lane(looked), _unreadable(damaged)]
+        says = f"its {damaged} cannot be read, so it cannot be claimed; the next claim blocks it"
+        hint = "repair the row in the database, or cancel it"
+        return [*held_lane(looked), Reason(Why.UNKNOWN, says, hint)]
     found = held_lane(looked)
     if reserved := reservation(looked):
         return [*found, *reserved]
     if own is not Why.WAITING_FOR_CAPABLE_WORKER:
-        found += routing(looked) or unknown_task(looked)
+        found += missing_worker(looked) or unknown_task(looked)
     if own is not Why.WAITING_FOR_BUDGET:
         found += spent_budgets(looked)
     if own is not Why.WAITING_FOR_QUOTA:
         found += used_quota(looked)
     return found
-
-
-def _unreadable(column: str) -> Reason:
-    return Reason(
-        Why.UNKNOWN,
-        f"its {column} cannot be read, so nothing claims it; a claim that meets it holds it back",
-        "repair the row in the database, or cancel it",
-    )
 
 
 # ---- the lane
@@ -70,7 +69,7 @@ def held_lane(looked: Looked) -> list[Reason]:
 
 
 def draining_lane(looked: Looked) -> list[Reason]:
-    """It stops nothing that is there already, but it is worth knowing."""
+    """A draining lane does not stop the execution; it explains why no new work is accepted."""
     return [] if looked.lane is None or looked.lane.state != "draining" else [_lane(looked)]
 
 
@@ -88,20 +87,14 @@ def _lane(looked: Looked) -> Reason:
 
 
 def reservation(looked: Looked) -> list[Reason]:
-    execution = looked.execution
-    until = execution.reserved_until_ms
+    until = looked.execution.reserved_until_ms
     if until is None or until < looked.now_ms:
         return []
-    worker = clipped(execution.reserved_for)
-    return [
-        Reason(
-            Why.RESERVED,
-            f"worker `{worker}` has it reserved and is about to claim it; the reservation ends{coming(looked.now_ms, until)}",
-            "nothing: if the worker does not come, it is free again",
-            until_ms=until,
-            facts=Reservation(worker, until),
-        )
-    ]
+    worker, left = clipped(looked.execution.reserved_for), coming(looked.now_ms, until)
+    says = f"it is reserved for worker `{worker}`; the reservation ends{left}"
+    hint = "nothing to do: an unused reservation expires"
+    facts = Reservation(worker, until)
+    return [Reason(Why.RESERVED, says, hint, until_ms=until, facts=facts)]
 
 
 # ---- workers
@@ -120,15 +113,15 @@ def _missing(looked: Looked, worker: WorkerInfo) -> tuple[str, ...]:
     return tuple(c for c in looked.execution.required_capabilities if c not in worker.capabilities)
 
 
-def routing(looked: Looked) -> list[Reason]:
-    """Nothing where somebody can run it, and where nobody is known at all."""
+def missing_worker(looked: Looked) -> list[Reason]:
+    """Nothing if a worker can run it, or if no worker is registered at all."""
     if able(looked) or not looked.workers or not looked.execution.required_capabilities:
         return []
     return [_unrouted(looked)]
 
 
 def unknown_task(looked: Looked) -> list[Reason]:
-    """A name that no live worker of the lane knows, where each of them has said which tasks it knows: a mistyped one, say."""
+    """A task name that no live worker of the lane declares, although all of them declare tasks."""
     execution, there = looked.execution, serving(looked)
     named = f"{TASK}{execution.execution_kind}"
     if any(token.startswith(TASK) for token in execution.required_capabilities) or not there:
@@ -137,12 +130,14 @@ def unknown_task(looked: Looked) -> list[Reason]:
     if not all(known) or any(named in each for each in known):
         return []
     tasks = sorted(token.removeprefix(TASK) for token in set().union(*known))
+    kind = clipped(execution.execution_kind)
     return [
         Reason(
             Why.WAITING_FOR_CAPABLE_WORKER,
-            f"no live worker on lane `{execution.lane_id}` has a task `{clipped(execution.execution_kind)}`; "
+            f"no live worker on lane `{execution.lane_id}` has a task `{kind}`; "
             f"they have {quoted(tasks)}",
-            "start a worker that has this task; if the name is mistyped, cancel it and submit it under the right one",
+            "start a worker that has this task; if the name is mistyped, cancel it and submit it "
+            "under the right one",
             execution.last_transition_at,
             facts=Routing((named,), (named,), len(there), _near(looked, there[0])),
         )
@@ -150,25 +145,26 @@ def unknown_task(looked: Looked) -> list[Reason]:
 
 
 def parked(looked: Looked) -> Reason:
-    """As `routing`, for an execution that is parked for it."""
-    if able(looked):
-        return Reason(
-            Why.WAITING_FOR_CAPABLE_WORKER,
-            "it waited for a capable worker; one is there now, and it is about to be let go",
-            "nothing, if some process runs the loops",
-            looked.execution.last_transition_at,
-            facts=_facts(looked),
-        )
-    return _unrouted(looked)
+    """As `missing_worker`, for an execution that is parked until a capable worker registers."""
+    if not able(looked):
+        return _unrouted(looked)
+    return Reason(
+        Why.WAITING_FOR_CAPABLE_WORKER,
+        "a capable worker is registered now; it is about to be unblocked",
+        NOTHING_TO_DO,
+        looked.execution.last_transition_at,
+        facts=_facts(looked),
+    )
 
 
 def _unrouted(looked: Looked) -> Reason:
     execution, facts = looked.execution, _facts(looked)
     where = f"live worker of namespace `{execution.namespace}` on lane `{execution.lane_id}`"
+    needs = quoted(execution.required_capabilities)
     if facts.missing_everywhere:
         says = f"no {where} offers {quoted(facts.missing_everywhere)}"
     else:
-        says = f"no single {where} offers all of {quoted(execution.required_capabilities)}"
+        says = f"no single {where} offers all of {needs}"
     near = facts.nearest
     if near is not None:
         lacks = f"lacks {quoted(near.missing)}" if near.missing else "serves other lanes"
@@ -176,7 +172,7 @@ def _unrouted(looked: Looked) -> Reason:
     return Reason(
         Why.WAITING_FOR_CAPABLE_WORKER,
         says,
-        f"register a worker for this lane that offers {quoted(execution.required_capabilities) or 'what it needs'}",
+        f"register a worker for this lane that offers {needs or 'what it needs'}",
         execution.last_transition_at,
         facts=facts,
     )
@@ -184,8 +180,7 @@ def _unrouted(looked: Looked) -> Reason:
 
 def _facts(looked: Looked) -> Routing:
     offered = {capability for worker in serving(looked) for capability in worker.capabilities}
-    required = looked.execution.required_capabilities
-    lane = looked.execution.lane_id
+    required, lane = looked.execution.required_capabilities, looked.execution.lane_id
     near = min(
         looked.workers,
         key=lambda w: (len(_missing(looked, w)), lane not in w.lanes, w.worker_instance_id),
@@ -201,90 +196,79 @@ def _facts(looked: Looked) -> Routing:
 
 def _near(looked: Looked, worker: WorkerInfo) -> NearWorker:
     missing = _missing(looked, worker)[:MAX_LISTED]
-    return NearWorker(
-        worker.worker_id,
-        worker.worker_instance_id,
-        missing,
-        looked.execution.lane_id in worker.lanes,
-    )
+    serves = looked.execution.lane_id in worker.lanes
+    return NearWorker(worker.worker_id, worker.worker_instance_id, missing, serves)
 
 
 def queued(looked: Looked) -> Reason:
-    """All is well but for somebody to take it."""
+    """Nothing blocks the execution: it waits for its turn, or for a worker to start."""
     execution, there, can = looked.execution, serving(looked), able(looked)
-    since = execution.last_transition_at or execution.created_at_ms
-    facts = Queue(looked.ahead, len(there), len(can))
+    code, says = Why.WAITING_FOR_WORKER, f"{counted(len(can), 'live worker')} can run it"
+    hint = "wait, start more workers, or move it ahead with change_priority"
     if not there:
-        return Reason(
-            Why.NO_LIVE_WORKER,
-            f"it can be claimed, but no live worker is registered for lane `{execution.lane_id}` "
-            f"in namespace `{execution.namespace}`; {_place(looked)}",
-            "start a worker; those that claim without registering are not counted",
-            since,
-            facts=facts,
-        )
-    says = f"{counted(len(can), 'live worker')} can run it"
+        code = Why.NO_LIVE_WORKER
+        says = f"no live worker is registered for lane `{execution.lane_id}`"
+        says += f" in namespace `{execution.namespace}`"
+        hint = "start a worker; a worker that claims without registering is not counted"
     return Reason(
-        Why.WAITING_FOR_WORKER,
-        f"it can be claimed, and {says}; {_place(looked)}",
-        "wait, start more workers, or move it ahead with change_priority",
-        since,
-        facts=facts,
+        code,
+        f"it can be claimed, {'but' if not there else 'and'} {says}; {_position(looked)}",
+        hint,
+        execution.last_transition_at or execution.created_at_ms,
+        facts=Queue(looked.ahead, len(there), len(can)),
     )
 
 
-def _place(looked: Looked) -> str:
+def _position(looked: Looked) -> str:
     lane = f"of lane `{looked.execution.lane_id}`"
     if looked.ahead is None:
-        return f"more than {MAX_AHEAD:,} executions {lane} come first"
-    return (
-        f"{counted(looked.ahead, 'execution')} {lane} come first"
-        if looked.ahead
-        else f"it is the next {lane}"
-    )
+        return f"more than {MAX_AHEAD:,} executions {lane} are ahead of it"
+    if not looked.ahead:
+        return f"it is the first {lane}"
+    are = "is" if looked.ahead == 1 else "are"
+    return f"{counted(looked.ahead, 'execution')} {lane} {are} ahead of it"
 
 
 # ---- budgets
 
 
 def spent_budgets(looked: Looked) -> list[Reason]:
-    found = []
-    for budget in looked.budgets:
-        for dimension, limit in sorted(budget.limits.items()):
-            used = budget.used.get(dimension, 0)
-            if limit and used >= limit:
-                resets = coming(looked.now_ms, budget.resets_at_ms)
-                found.append(
-                    Reason(
-                        Why.WAITING_FOR_BUDGET,
-                        f"{_called(budget)} has no {clipped(dimension)} left ({used:,} of {limit:,} used)"
-                        + (
-                            f"; it starts anew{resets}"
-                            if resets
-                            else "; it does not start anew by itself"
-                        ),
-                        "wait for the reset, or reset_budget"
-                        if resets
-                        else "reset_budget, or update_budget with a higher limit",
-                        until_ms=budget.resets_at_ms,
-                        facts=SpentBudget(
-                            budget.budget_id, dimension, used, limit, budget.resets_at_ms
-                        ),
-                    )
-                )
+    found = [
+        _spent(looked, budget, dimension, used, limit)
+        for budget in looked.budgets
+        for dimension, limit in sorted(budget.limits.items())
+        if limit and (used := budget.used.get(dimension, 0)) >= limit
+    ]
     return found[:MAX_LISTED]
 
 
-def _called(budget: Budget) -> str:
-    return (
-        f"budget `{clipped(budget.name)}` ({budget.budget_id})"
-        if budget.name
-        else f"budget {budget.budget_id}"
+def _spent(looked: Looked, budget: Budget, dimension: str, used: int, limit: int) -> Reason:
+    resets = coming(looked.now_ms, budget.resets_at_ms)
+    says = f"{_called(budget)} has no {clipped(dimension)} left ({used:,} of {limit:,} used)"
+    return Reason(
+        Why.WAITING_FOR_BUDGET,
+        f"{says}; it {f'resets{resets}' if resets else 'has no reset interval'}",
+        _reset_hint(reset=bool(resets)),
+        until_ms=budget.resets_at_ms,
+        facts=SpentBudget(budget.budget_id, dimension, used, limit, budget.resets_at_ms),
     )
 
 
+def _reset_hint(*, reset: bool) -> str:
+    wait = "wait for the reset, or " if reset else ""
+    return f"{wait}reset_budget, or update_budget with a higher limit"
+
+
+def _called(budget: Budget) -> str:
+    ident = budget.budget_id
+    return f"budget `{clipped(budget.name)}` ({ident})" if budget.name else f"budget {ident}"
+
+
 def refused_report(looked: Looked) -> list[Reason]:
-    """Held because its own report found no room, whatever room there is for less; and by other budgets that have none."""
+    """A usage report of the execution was refused by a budget, which may have capacity for less.
+
+    Other spent budgets follow.
+    """
     execution = looked.execution
     prefix, _, ident = (execution.blocked_on or "").rpartition(REFUSED)
     budget = next((each for each in looked.budgets if each.budget_id == ident), None)
@@ -293,22 +277,18 @@ def refused_report(looked: Looked) -> list[Reason]:
     dimension = execution.blocking_detail.removeprefix(f"budget {ident}: ").rpartition(" ")[0]
     used, limit = budget.used.get(dimension, 0), budget.limits.get(dimension, 0)
     resets = coming(looked.now_ms, budget.resets_at_ms)
+    until = f"resets{resets}, " if resets else ""
     own = Reason(
         Why.WAITING_FOR_BUDGET,
-        f"{_called(budget)} refused what it reported: {used:,} of {limit:,} {clipped(dimension)} are used, and it asked for more "
-        f"than is left; it is held until the budget {f'starts anew{resets}, ' if resets else ''}is reset, given something back, "
-        "or gets other limits",
-        ("wait for the reset, or " if resets else "")
-        + "reset_budget, or update_budget with a higher limit",
+        f"{_called(budget)} refused its usage report: {used:,} of {limit:,} {clipped(dimension)} "
+        "are used, and the report exceeds the rest; it is blocked until the budget "
+        f"{until}is reset, has usage released, or gets other limits",
+        _reset_hint(reset=bool(resets)),
         execution.last_transition_at,
         budget.resets_at_ms,
         SpentBudget(ident, dimension, used, limit, budget.resets_at_ms),
     )
-    others = [
-        reason
-        for reason in spent_budgets(looked)
-        if getattr(reason.facts, "budget_id", "") != ident
-    ]
+    others = (r for r in spent_budgets(looked) if getattr(r.facts, "budget_id", "") != ident)
     return [own, *others]
 
 
@@ -321,47 +301,38 @@ def used_quota(looked: Looked) -> list[Reason]:
         return []
     now, window_s = looked.now_ms, quota.window_s or DEFAULT_WINDOW_S
     inside = sorted(at for at in quota.admitted_at_ms if at > now - window_s * 1_000)
-    if quota.closed_until_ms is not None and quota.closed_until_ms > now:
-        left = span(quota.closed_until_ms - now)
-        return [
-            _quota(
-                quota, "closed", len(inside), quota.closed_until_ms, f"is closed for another {left}"
-            )
-        ]
-    if quota.most_in_window and len(inside) >= quota.most_in_window:
-        opens = inside[len(inside) - quota.most_in_window] + window_s * 1_000
-        says = f"admits {quota.most_in_window:,} in {window_s:,} s, and so many were; its window opens{coming(now, opens)}"
+    closed_until, rate, cap = quota.closed_until_ms, quota.most_in_window, quota.most_at_once
+    if closed_until is not None and closed_until > now:
+        says = f"is closed for another {span(closed_until - now)}"
+        return [_quota(quota, "closed", len(inside), closed_until, says)]
+    if rate and len(inside) >= rate:
+        opens = inside[len(inside) - rate] + window_s * 1_000
+        says = f"has admitted its {rate:,} in {window_s:,} s; its window opens{coming(now, opens)}"
         return [_quota(quota, "rate", len(inside), opens, says)]
-    if quota.most_at_once and quota.held >= quota.most_at_once:
-        says = f"lets {counted(quota.most_at_once, 'execution')} run at once, and {quota.held:,} do"
+    if cap and quota.held >= cap:
+        says = f"allows {counted(cap, 'execution')} at once, and {quota.held:,} hold a slot"
         return [_quota(quota, "concurrency", quota.held, None, says)]
     return []
 
 
 def _quota(quota: Quota, cause: str, used: int, opens_at_ms: int | None, says: str) -> Reason:
-    limit = quota.most_at_once if cause == "concurrency" else quota.most_in_window
+    concurrency = cause == "concurrency"
+    limit = quota.most_at_once if concurrency else quota.most_in_window
     window_s = quota.window_s or DEFAULT_WINDOW_S
     return Reason(
         Why.WAITING_FOR_QUOTA,
         f"quota {quota.quota_policy_id} {says}",
-        "wait until one of them ends" if cause == "concurrency" else "wait",
+        "wait until one of them ends" if concurrency else "wait",
         until_ms=opens_at_ms,
         facts=UsedQuota(quota.quota_policy_id, cause, used, limit, window_s, opens_at_ms),
     )
 
 
-def let_go_soon(looked: Looked, code: Why, what: str, found: Sequence[Reason]) -> list[Reason]:
-    """The reasons for which it was blocked, or that they are gone and a loop is about to notice."""
-    since = looked.execution.last_transition_at
+def limit_reasons(looked: Looked, code: Why, what: str, found: Sequence[Reason]) -> list[Reason]:
+    """The limits that block the execution, or that they have capacity and it is unblocked soon."""
     if found:
         return list(found)
     detail = clipped(looked.execution.blocking_detail)
-    was = f" (then: {detail})" if detail else ""
-    return [
-        Reason(
-            code,
-            f"{what} has room again{was}; it is about to be let go",
-            "nothing, if some process runs the loops",
-            since,
-        )
-    ]
+    was = f" (blocked by: {detail})" if detail else ""
+    says = f"{what} has capacity again{was}; it is about to be unblocked"
+    return [Reason(code, says, NOTHING_TO_DO, looked.execution.last_transition_at)]

@@ -1,4 +1,4 @@
-"""What an execution waits for before it can be claimed at all: other executions, signals, a time, an operator."""
+"""What an execution waits for before it is claimable: a time, executions, signals, operators."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from flowfabric.model.explanation import MAX_LISTED, Failure, Looked, Parents, R
 from flowfabric.model.flow import stored_edge_policy
 from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single
 from flowfabric.rules.executions.phrasing import (
+    NOTHING_TO_DO,
     ago,
     clipped,
     coming,
     counted,
     listed,
     quoted,
-    span,
     tail,
 )
 from flowfabric.rules.executions.quarantine import QUARANTINED
 from flowfabric.rules.waits import conditions
 
 _TIMES = {
-    "waiting_for_delay": "it was told to wait for a time",
-    "waiting_for_retry_backoff": "its last try failed, and it pauses before the next",
-    "waiting_for_resume_delay": "it was resumed, and pauses before it goes on",
+    "waiting_for_delay": "it is delayed",
+    "waiting_for_retry_backoff": "its last attempt failed, and the next one is delayed",
+    "waiting_for_resume_delay": "it was resumed with a delay",
 }
 _COUNTED = {
     CountKind.DISTINCT_WAITPOINTS: "waitpoint",
@@ -34,17 +34,17 @@ THEN = {
     "fail": "fails",
     "cancel": "is cancelled",
     "expire": "expires",
-    "auto_resume": "goes on",
-    "auto_resume_with_timeout_signal": "goes on",
+    "auto_resume": "resumes",
+    "auto_resume_with_timeout_signal": "resumes",
     "escalate": "waits for an operator",
 }
 _ASKED = {
     "waiting_for_approval": "an approval",
     "waiting_for_callback": "a callback",
     "waiting_for_tool_result": "the result of a tool",
-    "waiting_for_budget": "its budget, by its own choice",
+    "waiting_for_budget": "its budget, as its task requested",
     "paused_by_operator": "an operator",
-    "paused_by_policy": "a policy to let it go",
+    "paused_by_policy": "a policy to resume it",
 }
 
 
@@ -53,26 +53,20 @@ _ASKED = {
 
 def delayed(looked: Looked) -> Reason:
     execution, now = looked.execution, looked.now_ms
-    until = execution.delay_until_ms
+    until, failure = execution.delay_until_ms, last_failure(looked)
+    says, hint = "its delay is over, and it is about to become claimable", NOTHING_TO_DO
     if until is not None and until > now:
-        when = f"its time comes{coming(now, until)}"
-        hint = "wait"
-    else:
-        when = "its time has come, and it is about to be let go"
-        hint = "nothing, if some process runs the loops"
+        says, hint = f"its delay ends{coming(now, until)}", "wait"
+    if failure is not None:
+        says += f". The last failure{tail(failure.message)}"
     return Reason(
         Why(execution.blocking_reason),
-        f"{_TIMES[execution.blocking_reason]}; {when}{_after_failure(looked)}",
+        f"{_TIMES[execution.blocking_reason]}; {says}",
         hint,
         execution.last_transition_at,
         until,
-        last_failure(looked),
+        failure,
     )
-
-
-def _after_failure(looked: Looked) -> str:
-    failure = last_failure(looked)
-    return "" if failure is None else f". The last failure{tail(failure.message)}"
 
 
 def last_failure(looked: Looked) -> Failure | None:
@@ -96,48 +90,33 @@ def last_failure(looked: Looked) -> Failure | None:
 
 def parents(looked: Looked) -> Reason:
     execution, group = looked.execution, looked.group
+    code, since = Why.WAITING_FOR_CHILDREN, execution.last_transition_at
     if group is None:
         says = "it waits for other executions; none is recorded"
-        return Reason(
-            Why.WAITING_FOR_CHILDREN,
-            says,
-            "apply_dependency, or cancel it",
-            execution.last_transition_at,
-        )
+        return Reason(code, says, "apply_dependency, or cancel it", since)
     policy = stored_edge_policy(group.policy)
     needed = {"any_of": 1, "quorum": policy.k}.get(policy.kind, group.total)
     seen = looked.parents[:MAX_LISTED]
     more = max(group.running_count - len(seen), 0)
-    facts = Parents(
-        policy.kind,
-        needed,
-        group.total,
-        group.success_count,
-        group.fail_count + group.skip_count,
-        seen,
-        more,
-    )
+    lost = group.fail_count + group.skip_count
+    facts = Parents(policy.kind, needed, group.total, group.success_count, lost, seen, more)
     named = [f"{p.execution_id} ({clipped(p.execution_kind)}, {p.public_state})" for p in seen]
     if named or more:
-        says = f"it waits for {_wanted(facts)}; unfinished: {listed(named, more) if named else counted(more, 'parent')}"
+        unfinished = listed(named, more) if named else counted(more, "parent")
+        says = f"it waits for {_wanted(facts)}; unfinished: {unfinished}"
         hint = f"flowfabric why '{seen[0].execution_id}'" if seen else "flowfabric flow show"
     else:
-        says = "all its parents have ended, and it is about to be let go"
-        hint = "nothing, if some process runs the loops"
-    return Reason(Why.WAITING_FOR_CHILDREN, says, hint, execution.last_transition_at, facts=facts)
+        says = "all its parents have ended, and it is about to be unblocked"
+        hint = NOTHING_TO_DO
+    return Reason(code, says, hint, since, facts=facts)
 
 
 def _wanted(facts: Parents) -> str:
-    done = f"{facts.succeeded:,} succeeded so far" + (
-        f", {facts.failed:,} did not" if facts.failed else ""
-    )
-    match facts.policy:
-        case "any_of":
-            return f"any one of {counted(facts.total, 'parent')} to succeed ({done})"
-        case "quorum":
-            return f"{facts.needed:,} of {counted(facts.total, 'parent')} to succeed ({done})"
-        case _:
-            return f"all {counted(facts.total, 'parent')} to succeed ({done})"
+    parents = counted(facts.total, "parent")
+    wanted = {"any_of": f"any one of {parents}", "quorum": f"{facts.needed:,} of {parents}"}
+    failed = f", {facts.failed:,} did not" if facts.failed else ""
+    done = f"{facts.succeeded:,} succeeded so far{failed}"
+    return f"{wanted.get(facts.policy, f'all {parents}')} to succeed ({done})"
 
 
 # ---- signals
@@ -148,27 +127,18 @@ def suspended(looked: Looked) -> Reason:
     code = Why(execution.blocking_reason)
     what = _ASKED.get(execution.blocking_reason, "a signal")
     if wait is None:
-        return Reason(
-            code,
-            f"it waits for {what}",
-            "await engine.resume_execution(...)",
-            execution.last_transition_at,
-        )
+        hint = "await engine.resume_execution(...)"
+        return Reason(code, f"it waits for {what}", hint, execution.last_transition_at)
     needs = still_needed(conditions.decode(wait.condition), tuple(json.loads(wait.satisfied_set)))
-    then = (
-        THEN.get(wait.timeout_behavior or "fail", THEN["fail"])
-        if wait.timeout_at_ms is not None
-        else ""
-    )
-    says = f"it waits for {what}, asked{ago(now, wait.suspended_at_ms)}; still needed: {listed(needs) or 'nothing'}"
-    if wait.timeout_at_ms is not None:
-        left = wait.timeout_at_ms - now
-        says += f"; it {then}" + (
-            f" in {span(left)}" if left > 0 else " any moment, its time is over"
-        )
+    says = f"it waits for {what}, requested{ago(now, wait.suspended_at_ms)}"
+    says += f"; still needed: {listed(needs) or 'nothing'}"
+    then, until = "", wait.timeout_at_ms
+    if until is not None:
+        then = THEN.get(wait.timeout_behavior or "fail", THEN["fail"])
+        says += f"; it {then}{coming(now, until) if until > now else ' now: its timeout is over'}"
     asked = looked.waitpoints[:MAX_LISTED]
-    facts = Wait(wait.reason_code, tuple(needs[:MAX_LISTED]), asked, wait.timeout_at_ms, then)
-    return Reason(code, says, _answer(looked), wait.suspended_at_ms, wait.timeout_at_ms, facts)
+    facts = Wait(wait.reason_code, tuple(needs[:MAX_LISTED]), asked, until, then)
+    return Reason(code, says, _answer(looked), wait.suspended_at_ms, until, facts)
 
 
 def _answer(looked: Looked) -> str:
@@ -181,7 +151,7 @@ def _answer(looked: Looked) -> str:
 
 
 def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> list[str]:
-    """What has not arrived yet, part by part."""
+    """The unmet parts of a condition."""
     if conditions.is_met(condition, satisfied, path):
         return []
     match condition:
@@ -190,21 +160,18 @@ def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "
         case Count(n=n, count_kind=kind, waitpoints=keys, name=name):
             missing = n - sum(token.startswith(f"{path}#") for token in satisfied)
             one = _COUNTED[kind]
-            return [
-                f"{_signal(name)} from {counted(missing, f'more {one}')} (of {n:,}) on {quoted(keys)}"
-            ]
+            more = counted(missing, f"more {one}")
+            return [f"{_signal(name)} from {more} (of {n:,}) on {quoted(keys)}"]
         case AllOf(members=members):
-            inside = [
-                f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))
-            ]
+            prefix = f"{path}." if path else ""
             return [
                 need
-                for m, p in zip(members, inside, strict=True)
-                for need in still_needed(m, satisfied, p)
+                for at, member in enumerate(members)
+                for need in still_needed(member, satisfied, f"{prefix}members[{at}]")
             ]
         case OperatorOnly():
             return ["an operator's decision"]
-    return ["its time to come"]
+    return ["its timeout"]
 
 
 def _signal(name: str | None) -> str:
@@ -214,27 +181,15 @@ def _signal(name: str | None) -> str:
 # ---- an operator
 
 
-def held_back(looked: Looked) -> Reason:
+def blocked(looked: Looked) -> Reason:
     execution = looked.execution
     since, why = execution.last_transition_at, tail(execution.blocking_detail)
-    code = Why(execution.blocking_reason)
-    unblock = f'await engine.unblock_execution("{execution.id}")'
+    code, hint = Why(execution.blocking_reason), f'await engine.unblock_execution("{execution.id}")'
     if code is Why.PAUSED_BY_FLOW_CANCEL:
-        return Reason(
-            code,
-            f"its flow was cancelled before it began, so it will not run{why}",
-            "nothing to be done",
-            since,
-        )
-    if execution.blocking_detail.startswith(QUARANTINED):
-        repair = "repair the row in the database, or cancel it"
-        return Reason(
-            code,
-            f"it is held back, since{ago(looked.now_ms, since)}{why}",
-            f"{repair}; then {unblock}",
-            since,
-        )
+        says = f"its flow was cancelled before it started, so it will not run{why}"
+        return Reason(code, says, "nothing to do", since)
     who = "an operator" if code is Why.PAUSED_BY_OPERATOR else "a policy of its lane"
-    return Reason(
-        code, f"{who} holds it back, since{ago(looked.now_ms, since)}{why}", unblock, since
-    )
+    if execution.blocking_detail.startswith(QUARANTINED):
+        who, hint = "the engine", f"repair the row in the database, or cancel it; then {hint}"
+    says = f"{who} blocks it, since{ago(looked.now_ms, since)}{why}"
+    return Reason(code, says, hint, since)

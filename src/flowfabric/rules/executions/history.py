@@ -1,7 +1,8 @@
-"""A story from what is stored: rows become entries, in an order that never depends on how they were read.
+"""The history of an execution or a flow: stored rows become entries, in an order of their own.
 
-Entries are ordered by time, then by what can follow what within a millisecond. Within one outbox the order of its numbers
-is kept whatever the times say, so that each outbox is a rising sequence and can be read a page at a time.
+Entries are ordered by time, then by the order in which they can happen within a millisecond.
+The entries of one outbox keep the order of their event numbers whatever their times are, so each
+outbox is a rising sequence that can be read in pages.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId, lease_mark
+from flowfabric.model.event import is_end
 from flowfabric.model.flow import TERMINAL_FLOW_STATES, Flow
 from flowfabric.model.history import Awaited, Core, HistoryEntry, Life, Tried, What
 from flowfabric.rules.executions.phrasing import clipped
 
 Details = dict[str, str | int]
 Key = tuple[int, int, str, int, int]
-"""When, its rank within the millisecond, about whom, from where, and which of those."""
+"""Time, rank within the millisecond, subject, source, and number within the source."""
 
 LEASES, ENDINGS, SIGNALS, OPERATIONS, ROWS = range(5)
 RANKS = {what: rank for rank, what in enumerate(What)}
 FIRST = (0, 0)
 MAX_NAMED = 10
-_LET_GO = {
+_RELEASES = {
     "suspended": What.SUSPENDED,
     "delayed": What.DELAYED,
     "retry": What.RETRIED,
@@ -46,11 +48,11 @@ _OPERATIONS = {
     "budget_breached": What.BUDGET_BREACHED,
     "flow_cancel_requested": What.FLOW_CANCEL_REQUESTED,
 }
-_WENT_ON = {"resumed": "operator", "timed_out_auto_resume": "timeout"}
+_RESUMED_BY = {"resumed": "operator", "timed_out_auto_resume": "timeout"}
 
 
 class Line(Struct, frozen=True):
-    """An entry in its place. `number` is the last event it stands for."""
+    """An entry and its position. `number` is that of its last event."""
 
     key: Key
     entry: HistoryEntry
@@ -59,16 +61,19 @@ class Line(Struct, frozen=True):
     signal_id: UUID | None = None
 
 
-class Place(Struct, frozen=True):
-    """Where a page ended: the key of its last entry; of one execution, how far each outbox was told and which attempt ran."""
+class PageEnd(Struct, frozen=True):
+    """The end of a page: its last key and, for one execution, the last number of each outbox.
+
+    `attempt` is the attempt that the leases on the page name last.
+    """
 
     key: Key
-    told: tuple[int, ...] = (0, 0, 0, 0)
+    numbers: tuple[int, ...] = (0, 0, 0, 0)
     attempt: int | None = None
 
 
-class Chosen:
-    """The first so many lines after a place, whatever order they come in. Holds twice as many at the most."""
+class FirstLines:
+    """The first `limit` lines after a key, in any order of arrival. Holds twice as many at most."""
 
     def __init__(self, limit: int, after: Key | None) -> None:
         self._limit, self._after = limit, after
@@ -76,7 +81,7 @@ class Chosen:
         self._worst: Key | None = None
 
     def add(self, line: Line, *, new: bool = False) -> None:
-        """`new` is known not to have been told, wherever its time would put it."""
+        """`new`: the line was on no earlier page, even if its key lies before the end of one."""
         if not new and self._after is not None and line.key <= self._after:
             return
         if self.is_beyond(line.key):
@@ -86,7 +91,7 @@ class Chosen:
             self._cut()
 
     def is_beyond(self, key: Key) -> bool:
-        """Behind everything that fits; so is whatever comes later in a rising sequence."""
+        """Whether the key is past the page. All later keys of a rising sequence are, too."""
         if self._worst is None and len(self._lines) >= self._limit:
             self._cut()
         return self._worst is not None and key > self._worst
@@ -101,8 +106,8 @@ class Chosen:
         self._worst = self._lines[-1].key if len(self._lines) == self._limit else None
 
 
-class Teller:
-    """Tells the rows of one outbox of one execution, in the order of their numbers."""
+class EventReader:
+    """Turns the rows of one outbox of one execution into lines, in the order of their numbers."""
 
     def __init__(
         self, life: Life, source: int, since: tuple[int, int] = FIRST, attempt: int | None = None
@@ -112,8 +117,8 @@ class Teller:
         self.attempt = attempt
         self._renewals: Line | None = None
 
-    def tell(self, row: tuple[Any, ...]) -> Iterator[Line]:
-        """The columns of each outbox are those named beside its reader."""
+    def read(self, row: tuple[Any, ...]) -> Iterator[Line]:
+        """The engine names the columns of each outbox beside its scan."""
         match self._source:
             case 0:
                 yield from self._lease(row)
@@ -122,21 +127,16 @@ class Teller:
                 yield self._line(number, at, *ending(self._life, outcome, at))
             case 2:
                 number, _, signal, _, source, effect, at = row
-                details: Details = {"effect": effect, **_said(source=source)}
+                details: Details = {"effect": effect, **_known(source=source)}
                 yield self._line(number, at, What.SIGNALLED, None, details, signal)
             case _:
-                number, _, kind, said, at = row
+                number, _, kind, stored, at = row
                 if kind in _OPERATIONS:
-                    yield self._line(
-                        number,
-                        at,
-                        _OPERATIONS[kind],
-                        None,
-                        {**_operation(said), **self._asked(kind)},
-                    )
+                    details = {**_operation(stored), **self._requester(kind)}
+                    yield self._line(number, at, _OPERATIONS[kind], None, details)
 
-    def rest(self) -> Iterator[Line]:
-        """Renewals that were being counted."""
+    def flush(self) -> Iterator[Line]:
+        """The entry of the renewals counted so far."""
         if self._renewals is not None:
             yield self._renewals
             self._renewals = None
@@ -145,13 +145,13 @@ class Teller:
         number, _, lease, epoch, worker, kind, reason, at = row
         if kind in ("acquired", "reclaimed"):
             self.attempt = attempt_of(self._life.tries, epoch)
-        what = _LEASE.get(kind) or _LET_GO.get(reason)
+        what = _LEASE.get(kind) or _RELEASES.get(reason)
         if what is What.RENEWED:
             yield from self._renewed(number, at, epoch, worker, lease)
             return
-        yield from self.rest()
+        yield from self.flush()
         if what is not None:
-            details = {**_said(worker=worker), **_held(epoch, lease), **self._why(what, at)}
+            details = {**_known(worker=worker), **_held(epoch, lease), **self._why(what, at)}
             yield self._line(number, at, what, self.attempt, details)
 
     def _renewed(
@@ -159,13 +159,9 @@ class Teller:
     ) -> Iterator[Line]:
         run = self._renewals
         if run is None or run.entry.details["epoch"] != epoch:
-            yield from self.rest()
-            details: Details = {
-                **_said(worker=worker),
-                **_held(epoch, lease),
-                "count": 1,
-                "last_ms": at,
-            }
+            yield from self.flush()
+            held = {**_known(worker=worker), **_held(epoch, lease)}
+            details: Details = {**held, "count": 1, "last_ms": at}
             self._renewals = self._line(number, at, What.RENEWED, self.attempt, details)
             return
         details = {**run.entry.details, "count": int(run.entry.details["count"]) + 1, "last_ms": at}
@@ -182,15 +178,15 @@ class Teller:
             pending = (
                 core.attempt_state == "pending_retry_attempt" and core.attempt_index == self.attempt
             )
-            return _said(reason=_failure(tried), next_ms=core.delay_until_ms if pending else None)
+            return _known(reason=_failure(tried), next_ms=core.delay_until_ms if pending else None)
         return {}
 
-    def _asked(self, kind: str) -> Details:
-        """Who asked for the replay that was claimed last; of earlier ones it is not kept."""
-        asked = self._life.tries[-1] if kind == "replayed" and self._life.tries else None
-        return (
-            {} if asked is None else _said(by=asked.replay_requested_by, reason=asked.replay_reason)
-        )
+    def _requester(self, kind: str) -> Details:
+        """Who requested the replay that was claimed last. Earlier requests are not stored."""
+        if kind != "replayed" or not self._life.tries:
+            return {}
+        last = self._life.tries[-1]
+        return _known(by=last.replay_requested_by, reason=last.replay_reason)
 
     def _line(
         self,
@@ -208,36 +204,32 @@ class Teller:
         )
 
 
-# ---- what is told of a row that is no event
+# ---- rows that are not events
 
 
 def row_lines(life: Life) -> Iterator[Line]:
-    """What is told once: its creation, how far it said it was, what it spent in all, and by whom it was let go on.
+    """The creation of an execution, its progress, its resumes, and its charges.
 
-    An operator and a timeout leave no event when they let it go on; a signal does, and then that is told: see `once`.
+    A resume by an operator or a timeout writes no event. A resume by a signal does, and then its
+    row is dropped: see `without_repeats`.
     """
     core = life.core
-    made = _said(
+    made = _known(
         by=core.creator_identity,
         lane=core.lane_id,
         kind=core.execution_kind,
         namespace=core.namespace,
     )
-    until = core.delay_until_ms if not life.tries else None
-    yield _row(
-        core,
-        0,
-        core.created_at_ms,
-        What.CREATED,
-        {**made, "priority": core.priority, **_said(until_ms=until)},
-    )
+    delay = _known(until_ms=None if life.tries else core.delay_until_ms)
+    created = {**made, "priority": core.priority, **delay}
+    yield _row(core, 0, core.created_at_ms, What.CREATED, created)
     if core.progress_updated_at is not None:
-        said = _said(percent=core.progress_pct, message=core.progress_message)
-        yield _row(core, 1, core.progress_updated_at, What.PROGRESSED, said)
+        progress = _known(percent=core.progress_pct, message=core.progress_message)
+        yield _row(core, 1, core.progress_updated_at, What.PROGRESSED, progress)
     ends = {
-        w.closed_at_ms: _WENT_ON[w.close_reason]
+        w.closed_at_ms: _RESUMED_BY[w.close_reason]
         for w in life.waits
-        if w.closed_at_ms and w.close_reason in _WENT_ON
+        if w.closed_at_ms and w.close_reason in _RESUMED_BY
     }
     for at, by in ends.items():
         yield _row(core, 2, at, What.RESUMED, {"by": by})
@@ -247,39 +239,31 @@ def row_lines(life: Life) -> Iterator[Line]:
             "dimension": charge.dimensions_key,
             "amount": charge.delta_total,
         }
-        booked = (
-            charge.updated_at_ms
-            if core.terminal_at_ms is None
-            else min(charge.updated_at_ms, core.terminal_at_ms)
-        )
-        yield _row(core, number, booked, What.SPENT, spent)
+        ended = core.terminal_at_ms
+        at = charge.updated_at_ms if ended is None else min(charge.updated_at_ms, ended)
+        yield _row(core, number, at, What.SPENT, spent)
 
 
 def flow_lines(flow: Flow) -> Iterator[Line]:
-    """The flow's own beginning and end."""
+    """The creation and the end of the flow."""
     yield _flow_line(flow, 0, flow.created_at_ms, What.FLOW_CREATED, {"flow": str(flow.flow_id)})
     if flow.public_flow_state in TERMINAL_FLOW_STATES and flow.terminal_at_ms is not None:
-        yield _flow_line(
-            flow, 1, flow.terminal_at_ms, What.FLOW_ENDED, {"outcome": flow.public_flow_state}
-        )
+        outcome: Details = {"outcome": flow.public_flow_state}
+        yield _flow_line(flow, 1, flow.terminal_at_ms, What.FLOW_ENDED, outcome)
 
 
 def flow_operation(flow: Flow, row: tuple[Any, ...]) -> Line | None:
-    """What an operator asked of the flow."""
-    number, _, kind, said, at = row
+    """An operator event of the flow."""
+    number, _, kind, stored, at = row
     if kind not in _OPERATIONS:
         return None
-    line = _flow_line(flow, number, at, _OPERATIONS[kind], _operation(said))
+    line = _flow_line(flow, number, at, _OPERATIONS[kind], _operation(stored))
     return structs.replace(line, key=(*line.key[:3], OPERATIONS, number), source=OPERATIONS)
 
 
 def _flow_line(flow: Flow, number: int, at: int, what: What, details: Details) -> Line:
-    return Line(
-        (at, RANKS[what], str(flow.flow_id), ROWS, number),
-        HistoryEntry(at, what, None, None, details),
-        ROWS,
-        number,
-    )
+    key = (at, RANKS[what], str(flow.flow_id), ROWS, number)
+    return Line(key, HistoryEntry(at, what, None, None, details), ROWS, number)
 
 
 def creation_key(who: ExecutionId, at: int) -> Key:
@@ -287,28 +271,24 @@ def creation_key(who: ExecutionId, at: int) -> Key:
 
 
 def _row(core: Core, number: int, at: int, what: What, details: Details) -> Line:
-    return Line(
-        (at, RANKS[what], str(core.id), ROWS, number),
-        HistoryEntry(at, what, core.id, None, details),
-        ROWS,
-        number,
-    )
+    key = (at, RANKS[what], str(core.id), ROWS, number)
+    return Line(key, HistoryEntry(at, what, core.id, None, details), ROWS, number)
 
 
 # ---- reading rows
 
 
 def ending(life: Life, outcome: str, at: int) -> tuple[What, int | None, Details]:
-    """The last end is explained by the execution, earlier ones by the attempts that ended then."""
-    if outcome == "resumable":
+    """The execution holds the reason of its last end; attempts hold those of earlier ends."""
+    if not is_end(outcome):
         return What.RESUMED, None, {}
     core = life.core
     tried = next((t for t in reversed(life.tries) if t.terminal_at_ms == at), None)
     index = None if tried is None else tried.attempt_index
     if core.terminal_at_ms != at:
-        return What.ENDED, index, {"outcome": outcome, **_said(reason=_failure(tried))}
+        return What.ENDED, index, {"outcome": outcome, **_known(reason=_failure(tried))}
     reason = core.cancellation_reason if outcome == "cancelled" else core.failure_reason
-    return What.ENDED, index, {"outcome": outcome, **_said(reason=reason, by=core.cancelled_by)}
+    return What.ENDED, index, {"outcome": outcome, **_known(reason=reason, by=core.cancelled_by)}
 
 
 def _failure(tried: Tried | None) -> str | None:
@@ -316,84 +296,81 @@ def _failure(tried: Tried | None) -> str | None:
 
 
 def suspended(life: Life, at: int) -> Details:
-    """What it began to wait for: the latest that it had been told to wait for by then."""
-    begun = [w for w in life.waits if w.activated_at_ms is not None and w.activated_at_ms <= at]
-    latest: Awaited | None = max(begun, key=lambda w: w.activated_at_ms or 0, default=None)
+    """The waitpoints of the latest suspension that had started by then."""
+    started = [w for w in life.waits if w.activated_at_ms is not None and w.activated_at_ms <= at]
+    latest: Awaited | None = max(started, key=lambda w: w.activated_at_ms or 0, default=None)
     if latest is None:
         return {}
-    keys = sorted(w.waitpoint_key for w in begun if w.suspension_id == latest.suspension_id)
+    keys = sorted(w.waitpoint_key for w in started if w.suspension_id == latest.suspension_id)
     details: Details = {"waitpoints": clipped(", ".join(keys[:MAX_NAMED]))}
     parked = life.parked
     if parked is not None and parked.suspension_id == latest.suspension_id:
-        details |= _said(reason=parked.reason_code, until_ms=parked.timeout_at_ms)
+        details |= _known(reason=parked.reason_code, until_ms=parked.timeout_at_ms)
     return details
 
 
 def attempt_of(tries: Sequence[Tried], epoch: int | None) -> int | None:
-    """An attempt keeps the last epoch it was held under, and epochs only rise."""
+    """The attempt of an epoch. An attempt stores its last epoch, and epochs only rise."""
     if epoch is None:
         return None
     return next((t.attempt_index for t in tries if t.lease_epoch >= epoch), None)
 
 
-def named(line: Line, name: str) -> HistoryEntry:
-    """A signal with its name, which its event does not carry."""
-    details = {**line.entry.details, **_said(signal=name)}
-    return structs.replace(line.entry, details=details)
+def with_signal_name(line: Line, name: str) -> HistoryEntry:
+    """A signal event does not carry the name of the signal."""
+    return structs.replace(line.entry, details={**line.entry.details, **_known(signal=name)})
 
 
-def once(page: Sequence[Line], before: Key | None) -> list[Line]:
-    """Without the waits whose end an event tells of already."""
-    told = {line.key[:3] for line in page if line.source == ENDINGS} | (
-        {before[:3]} if before is not None else set()
-    )
-    return [
-        line
-        for line in page
-        if not (line.entry.what is What.RESUMED and line.source == ROWS and line.key[:3] in told)
-    ]
+def without_repeats(page: Sequence[Line], before: Key | None) -> list[Line]:
+    """The page without the resumes that are also events."""
+    events = {line.key[:3] for line in page if line.source == ENDINGS}
+    if before is not None:
+        events.add(before[:3])
+
+    def repeats(line: Line) -> bool:
+        resumed = line.entry.what is What.RESUMED and line.source == ROWS
+        return resumed and line.key[:3] in events
+
+    return [line for line in page if not repeats(line)]
 
 
-def place_of(page: Sequence[Line], before: Place | None, attempt: int | None) -> Place:
-    """Where the page ends."""
-    told = list(before.told if before is not None else Place(page[-1].key).told)
+def page_end(page: Sequence[Line], before: PageEnd | None, attempt: int | None) -> PageEnd:
+    start = PageEnd(page[-1].key) if before is None else before
+    numbers = list(start.numbers)
     for line in page:
         if line.source != ROWS:
-            told[line.source] = max(told[line.source], line.number)
-    key = page[-1].key if before is None else max(page[-1].key, before.key)
-    return Place(key, tuple(told), attempt)
+            numbers[line.source] = max(numbers[line.source], line.number)
+    return PageEnd(max(page[-1].key, start.key), tuple(numbers), attempt)
 
 
 def last_attempt(page: Sequence[Line], before: int | None) -> int | None:
-    """The attempt that the leases told so far speak of."""
-    return next(
-        (line.entry.attempt_index for line in reversed(page) if line.source == LEASES), before
-    )
+    """The attempt of the last lease event on the page, else that of the page before."""
+    attempts = (line.entry.attempt_index for line in reversed(page) if line.source == LEASES)
+    return next(attempts, before)
 
 
-def _operation(said: str | None) -> Details:
-    """Numbers and texts of the details an operator's event carries."""
-    found = json.loads(said) if said else {}
-    return {
-        str(name): clipped(value) if isinstance(value, str) else value
-        for name, value in found.items()
-        if isinstance(value, str | int)
-    }
+def _operation(stored: str | None) -> Details:
+    """The numbers and texts among the details of an operator event."""
+    found = json.loads(stored) if stored else {}
+    return _clip({str(n): value for n, value in found.items() if isinstance(value, str | int)})
 
 
 def _held(epoch: int | None, lease: UUID | None) -> Details:
     mark = lease_mark(lease)
-    return _said(epoch=epoch, lease=None if mark is None else str(mark))
+    return _known(epoch=epoch, lease=None if mark is None else str(mark))
 
 
-def _said(**facts: str | int | None) -> Details:
-    """What is known, kept short."""
-    known = {name: clipped(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
-    return {name: fact for name, fact in known.items() if fact is not None and fact != ""}
+def _known(**facts: str | int | None) -> Details:
+    """The facts that are present, with clipped texts."""
+    return _clip({name: fact for name, fact in facts.items() if fact is not None and fact != ""})
 
 
-def about(page: Sequence[Line]) -> list[tuple[ExecutionId, UUID]]:
-    """The signals of a page, by whom they were sent to."""
+def _clip(facts: Details) -> Details:
+    return {n: clipped(fact) if isinstance(fact, str) else fact for n, fact in facts.items()}
+
+
+def signals_of(page: Sequence[Line]) -> list[tuple[ExecutionId, UUID]]:
+    """The signals of a page, each with its execution."""
     return [
         (who, line.signal_id)
         for line in page

@@ -1,9 +1,8 @@
-"""Moving work in the queue, and the operator's hand on it."""
+"""What operators do with an execution: cancel, change its priority, promote it and tag it."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from flowfabric.errors import (
     Contention,
@@ -27,22 +26,22 @@ from flowfabric.model.execution import (
     stored_tags,
 )
 from flowfabric.model.state import OPERATOR_OVERRIDE
-from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Once, Pick, Step, Update, Wake
+from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Update, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
-from flowfabric.rules.executions.create import clamp_priority
+from flowfabric.rules.executions.create import clamp_priority, encode_tags
+from flowfabric.rules.executions.termination import Endings, end_forms
 from flowfabric.rules.fragments import (
     EXEC,
     MOVED,
     MOVED_AT_ARG,
     MUTATED,
-    NOT_WAITING,
     RELEASED,
     UNCHANGED,
     UNRESERVED,
+    Columns,
     close_attempt,
     close_waits,
     completion_event,
-    drop_grant,
     ending,
     held_event,
     lease_of,
@@ -53,7 +52,7 @@ from flowfabric.rules.states import entering, is_ended
 
 # ---- cancel
 
-_ENDED_CANCELLED: dict[str, Any] = {
+_CANCELLED: Columns = {
     **MOVED_AT_ARG,
     **RELEASED,
     **UNRESERVED,
@@ -65,91 +64,78 @@ _ENDED_CANCELLED: dict[str, Any] = {
     "closing_epoch": Arg("lease_epoch"),
     "closing_attempt_index": Arg("attempt_index"),
 }
-_CANCEL_OPEN = {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal", "lease_epoch": Add(1)}
-_CLOSE_CANCELLED = close_attempt(
-    "ended_cancelled",
-    "cancelled",
-    at=Arg("now"),
-    failure_reason=Arg("attempt_reason"),
-    worker_instance_id=None,
-    lease_epoch=After("lease_epoch"),
+_CLOSED = (
+    close_attempt(
+        "ended_cancelled",
+        "cancelled",
+        at=Arg("now"),
+        failure_reason=Arg("attempt_reason"),
+        worker_instance_id=None,
+        lease_epoch=After("lease_epoch"),
+    ),
+    *close_waits("cancelled", Arg("now")),
 )
-_DONE_CANCELLED = completion_event("cancelled", at=Arg("now"))
-
-_LEASE_OVER = held_event("revoked", "cancelled", at=Arg("now"))
-_CANCEL_BETWEEN = {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal"}
+_REVOKED = held_event("revoked", "cancelled", at=Arg("now"))
 
 
-def _cancelling(name: str, changes: dict[str, Any], *steps: Step) -> Form:
-    return Form(name, Update(EXEC, UNCHANGED, changes), *steps, _DONE_CANCELLED)
+def _cancel_forms(names: tuple[str, str, str], *events: Insert) -> Endings:
+    done = (*events, completion_event("cancelled", at=Arg("now")))
+    raised: Columns = {"lease_epoch": Add(1)}
+    return end_forms(("cancel_leased", *names), _CANCELLED, _CLOSED, _REVOKED, done, raised=raised)
 
 
-CANCEL_LEASED = _cancelling(
-    "cancel_leased", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER
-)
-_CANCEL_WAIT = {**_CANCEL_OPEN, **NOT_WAITING}
-_CLOSE_WAITS = (_CLOSE_CANCELLED, *close_waits("cancelled", Arg("now")), drop_grant())
-CANCEL_INTERRUPTED = _cancelling("cancel_interrupted", _CANCEL_WAIT, *_CLOSE_WAITS)
-CANCEL_PENDING = _cancelling("cancel_pending", _ENDED_CANCELLED, drop_grant())
-CANCEL_BETWEEN = _cancelling("cancel_between_attempts", _CANCEL_BETWEEN, drop_grant())
-_TOLD = {
-    CANCEL_LEASED: CANCEL_LEASED,
-    CANCEL_INTERRUPTED: _cancelling(
-        "cancel_interrupted_member", _CANCEL_WAIT, *_CLOSE_WAITS, _LEASE_OVER
-    ),
-    CANCEL_PENDING: _cancelling(
-        "cancel_pending_member", _ENDED_CANCELLED, drop_grant(), _LEASE_OVER
-    ),
-    CANCEL_BETWEEN: _cancelling(
-        "cancel_member_between_attempts", _CANCEL_BETWEEN, drop_grant(), _LEASE_OVER
-    ),
-}
+CANCEL = _cancel_forms(("cancel_interrupted", "cancel_between_attempts", "cancel_pending"))
+CANCEL_MEMBER = _cancel_forms(
+    ("cancel_interrupted_member", "cancel_member_between_attempts", "cancel_pending_member"),
+    _REVOKED,
+)._replace(leased=CANCEL.leased)
 
 
 def cancel(
-    snapshot: Snapshot, args: CancelExecutionArgs, *, by: str | None = None, told: bool = False
+    snapshot: Snapshot,
+    args: CancelExecutionArgs,
+    *,
+    by: str | None = None,
+    always_revoked: bool = False,
 ) -> Decision:
-    """`by` is who is noted to have done it, if not the source. `told`: the end of a lease is told of even without one."""
+    """`by` is stored as the canceller instead of the source.
+
+    `always_revoked`: the event of a revoked lease is written without a lease too.
+    """
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))
     if is_ended(execution):
         if execution.terminal_outcome == "cancelled":
             return Return(Cancelled(execution.id))
-        detail = f"cancel_execution: execution_id={execution.id}: already terminal in state '{execution.public_state}'"
+        detail = (
+            f"cancel_execution: execution_id={execution.id}: "
+            f"already terminal in state '{execution.public_state}'"
+        )
         return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail, already_terminal=True))
-    leased = execution.ownership_state == "leased"
-    if leased and args.source != OPERATOR_OVERRIDE:
+    if execution.ownership_state == "leased" and args.source != OPERATOR_OVERRIDE:
         stale = _stale(execution, args)
         if stale is not None:
             return Reject(stale)
-    now = snapshot.now_ms if args.now is None else args.now
+    form = (CANCEL_MEMBER if always_revoked else CANCEL).form(execution)
     values = {
         **named(execution),
         **lease_of(execution),
-        "now": now,
+        "now": snapshot.now_ms if args.now is None else args.now,
         "reason": args.reason,
         "source": by or args.source,
         "lease_epoch": execution.lease_epoch,
         "attempt_index": execution.attempt_index,
+        "attempt_reason": f"cancelled: {args.reason}",
     }
-    at = execution.partition_key
-    if leased:
-        form = CANCEL_LEASED
-    elif execution.current_attempt_id is not None:
-        form = CANCEL_INTERRUPTED
-    else:
-        form = CANCEL_BETWEEN if execution.total_attempt_count else CANCEL_PENDING
-    if form in (CANCEL_LEASED, CANCEL_INTERRUPTED):
-        values["attempt_reason"] = f"cancelled: {args.reason}"
-    return Commit((_TOLD[form] if told else form)(at, **values), Cancelled(execution.id))
+    return Commit(form(execution.partition_key, **values), Cancelled(execution.id))
 
 
 def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:
     if args.lease_epoch is None:
         detail = (
-            f"cancel_execution: execution_id={execution.id}: lease_epoch required when source != operator_override "
-            "and execution is active"
+            f"cancel_execution: execution_id={execution.id}: "
+            "lease_epoch required when source != operator_override and execution is active"
         )
         return ValidationError(ValidationKind.INVALID_INPUT, detail)
     if args.lease_epoch != execution.lease_epoch or (
@@ -207,7 +193,7 @@ def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -
 
 
 def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
-    """Never an error: the answer says what was found."""
+    """Makes a delayed execution claimable. Every other state is an answer, never an error."""
     execution = snapshot.execution
     now = snapshot.now_ms if now_ms is None else now_ms
     if execution is None:
@@ -234,19 +220,14 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
     if execution is None:
         return Reject(NotFound("execution"))
     merged = {**stored_tags(execution.tags, execution.id), **tags}
-    if (
-        len(merged) > MAX_TAGS
-        or sum(len(k.encode()) + len(v.encode()) for k, v in merged.items()) > MAX_TAGS_BYTES
-    ):
-        return Reject(
-            invalid(
-                "tags",
-                f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes in all, together with those it has",
-            )
-        )
-    text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)
-    instance_tag = merged.get(INSTANCE_TAG_KEY)
+    size = sum(len(k.encode()) + len(v.encode()) for k, v in merged.items())
+    if len(merged) > MAX_TAGS or size > MAX_TAGS_BYTES:
+        accepted = f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes, with the stored ones"
+        return Reject(invalid("tags", accepted))
     plan = SET_TAGS(
-        execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag
+        execution.partition_key,
+        **named(execution),
+        tags=encode_tags(merged),
+        instance_tag=merged.get(INSTANCE_TAG_KEY),
     )
     return Commit(plan, len(tags))

@@ -1,4 +1,4 @@
-"""Plain words for people: spans of time, lists, and texts of others that are kept short."""
+"""Phrases for users: durations, lists, counts, and clipped texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flowfabric.model.explanation import MAX_TEXT
 
+NOTHING_TO_DO = "nothing to do while a process runs the background loops"
 FEW = 3
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -19,18 +20,18 @@ def span(ms: int) -> str:
 
 
 def ago(now: int, at: int | None) -> str:
-    """` 3 min ago`, or nothing where the time is not known."""
+    """` 3 min ago`, or nothing without a time."""
     return "" if at is None else f" {span(max(now - at, 0))} ago"
 
 
 def coming(now: int, at: int | None) -> str:
-    """` in 3 min`, or nothing where the time is not known."""
+    """` in 3 min`, or nothing without a time."""
     return "" if at is None else f" in {span(max(at - now, 0))}"
 
 
 def clipped(text: str | None, size: int = MAX_TEXT) -> str:
-    said = text or ""
-    return said if len(said) <= size else said[: size - 1] + "…"
+    full = text or ""
+    return full if len(full) <= size else full[: size - 1] + "…"
 
 
 def quoted(texts: Iterable[str]) -> str:
@@ -38,14 +39,14 @@ def quoted(texts: Iterable[str]) -> str:
 
 
 def listed(texts: Sequence[str], more: int = 0) -> str:
-    """The first few, and how many there are besides."""
+    """The first few, and the number of the others."""
     rest = max(len(texts) - FEW, 0) + more
     shown = ", ".join(texts[:FEW])
     return f"{shown} and {rest} more" if rest else shown
 
 
 def tail(text: str | None) -> str:
-    """`: why`, where there is something to say."""
+    """`: text`, or nothing for an empty text."""
     return f": {clipped(text)}" if text else ""
 
 

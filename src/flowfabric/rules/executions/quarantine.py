@@ -1,24 +1,22 @@
-"""Executions of which a column cannot be read: held back with the reason, so that they do not stand in the way of others."""
+"""Executions with an unreadable column are held with the reason, so they do not block a lane."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from uuid import UUID
 
 from flowfabric.model.execution import UNREADABLE
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import After, Arg, Form, Now, Plan, Until, Update, UpdateMany
+from flowfabric.plan import Arg, Form, Plan, Until, Update
 from flowfabric.rules.claims.grants import BLOCK
 from flowfabric.rules.fragments import (
-    ATTEMPT,
     EXEC,
     HELD,
     MOVED,
     RELEASED,
-    THIS_ATTEMPT,
     drop_grant,
     held_event,
+    suspend_attempt,
 )
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.states import entering
@@ -38,29 +36,20 @@ QUARANTINE_HELD = Form(
             "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
         },
     ),
-    UpdateMany(
-        ATTEMPT,
-        THIS_ATTEMPT,
-        {
-            "attempt_state": "suspended",
-            "suspended_at_ms": Now(),
-            "lease_expires_at_ms": None,
-            "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
-        },
-    ),
+    suspend_attempt(),
     drop_grant(),
     held_event("revoked", QUARANTINED),
 )
 
 
-def damaged_list(row: Any) -> str:
-    """The first list of a row that cannot be read; empty when there is none."""
+def damaged_list(row: object) -> str:
+    """The first unreadable list of a row, or the empty text."""
     columns = ("required_capabilities", "budget_ids")
     return next((column for column in columns if getattr(row, column, ()) == UNREADABLE), "")
 
 
 def unknown_budgets(budgets: Iterable[str]) -> set[str]:
-    """Those that are no ids."""
+    """The budgets that are not ids."""
     return {budget for budget in budgets if not _is_uuid(budget)}
 
 
@@ -76,7 +65,7 @@ def detail(column: str) -> str:
 
 
 def hold(partition: int, execution_id: UUID, version: int, column: str, now: int) -> Plan:
-    """One that waits to be claimed."""
+    """Holds an execution that waits to be claimed."""
     named = {"partition_key": partition, "execution_id": execution_id, "version": version}
     return BLOCK["paused_by_operator"](
         partition, **named, detail=detail(column), blocked_on=None, now=now
@@ -84,7 +73,7 @@ def hold(partition: int, execution_id: UUID, version: int, column: str, now: int
 
 
 def hold_claimed(lease: HandleFields, column: str) -> Plan:
-    """One that has just been leased: its lease is given up."""
+    """Holds an execution that has just been claimed, and releases its lease."""
     return QUARANTINE_HELD(
         lease.execution_id.partition_index, **held_by(lease), detail=detail(column)
     )

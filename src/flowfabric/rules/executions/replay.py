@@ -1,10 +1,9 @@
-"""Replay: an ended execution is started again."""
+"""Replay: an ended execution starts again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import Corruption, EngineError, NotFound, StateError, StateKind
@@ -21,6 +20,7 @@ from flowfabric.rules.fragments import (
     MOVED_AT_ARG,
     THIS_ATTEMPT,
     UNCHANGED,
+    Columns,
     named,
     operator_event,
 )
@@ -28,9 +28,7 @@ from flowfabric.rules.states import entering, is_ended
 
 DEFAULT_MAX_REPLAYS = 10
 
-# ---- replay
-
-_RESTART: dict[str, Any] = {
+_RESTART: Columns = {
     **MOVED_AT_ARG,
     "attempt_state": "pending_replay_attempt",
     "replay_count": Add(1),
@@ -75,7 +73,7 @@ _REOPEN_ATTEMPT = UpdateMany(
         **dict.fromkeys(("worker_id", "worker_instance_id", "lease_expires_at_ms")),
     },
 )
-_UNSETTLE_FLOW = UpdateMany(
+_REOPEN_FLOW = UpdateMany(
     FLOW,
     (Cond("partition_key", "=", After("partition_key")), Cond("flow_id", "=", After("flow_id"))),
     {"settled_at_ms": None, "version": Add(1)},
@@ -84,7 +82,7 @@ REPLAY = Form(
     "replay",
     Update(EXEC, UNCHANGED, {**_RESTART, **entering("READY")}),
     _REOPEN_ATTEMPT,
-    _UNSETTLE_FLOW,
+    _REOPEN_FLOW,
     operator_event("replayed", Arg("details")),
     Wake("ready", After("lane_id")),
     Wake("deadline", at=After("deadline_at_ms")),
@@ -93,7 +91,7 @@ REPLAY_SKIPPED = Form(
     "replay_skipped_member",
     Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
     _REOPEN_ATTEMPT,
-    _UNSETTLE_FLOW,
+    _REOPEN_FLOW,
     operator_event("replayed", Arg("details")),
     Wake("deadline", at=After("deadline_at_ms")),
 )
@@ -110,14 +108,9 @@ def replay(
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
-    if not is_ended(execution):
-        return Reject(
-            StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}")
-        )
-    policy = stored_policy(execution.policy, execution.id)
-    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
-    if execution.replay_count >= limit:
-        return Reject(StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays"))
+    refused = _not_replayable(execution)
+    if refused is not None:
+        return Reject(refused)
     now = snapshot.now_ms if now_ms is None else now_ms
     deadline, origin = _rearmed(execution, now)
     skipped = execution.flow_id is not None and (
@@ -148,19 +141,31 @@ def replay(
     return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 
+def _not_replayable(execution: Execution) -> StateError | None:
+    if not is_ended(execution):
+        state = f"the execution is {execution.public_state}"
+        return StateError(StateKind.EXECUTION_NOT_TERMINAL, state)
+    policy = stored_policy(execution.policy, execution.id)
+    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
+    if execution.replay_count >= limit:
+        return StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays")
+    return None
+
+
 def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> EngineError | None:
-    """A member does not start again once retention has removed what it comes after: it would wait for it, or read its result."""
+    """A member cannot be replayed once retention has removed one of its upstream members.
+
+    It would wait for that member, or read its result.
+    """
     removed = next((each for each in upstreams if each not in kept), None)
     if removed is None:
         return None
-    return StateError(
-        StateKind.DEPS_NOT_SATISFIED,
-        f"retention has removed {removed}, which it comes after; submit the flow again",
-    )
+    detail = f"retention has removed upstream member {removed}; submit the flow again"
+    return StateError(StateKind.DEPS_NOT_SATISFIED, detail)
 
 
 def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
-    """A deadline from the policy starts again; one given as a time is dropped once it has passed."""
+    """A deadline from the policy restarts. A deadline given as a time is dropped once passed."""
     if execution.deadline_origin == "policy":
         policy = stored_policy(execution.policy, execution.id)
         duration = policy.execution_deadline_ms if policy else None

@@ -1,4 +1,4 @@
-"""The time limits: an attempt that ran for too long is tried again or expires, a missed deadline ends the execution."""
+"""Time limits: a timed-out attempt is retried or expires, a missed deadline ends its execution."""
 
 from __future__ import annotations
 
@@ -23,21 +23,18 @@ TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW = retry_forms(
 def expire(
     snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None, default: RetryPolicy, roll: float
 ) -> Decision:
-    """A timed-out attempt is a failure the retry policy decides about; a missed deadline is final."""
+    """The retry policy decides about a timed-out attempt. A missed deadline is final."""
     execution = snapshot.execution
     now = snapshot.now_ms if now_ms is None else now_ms
     if execution is None:
         return Return(None)
     if is_ended(execution):
         return Return(AlreadyTerminal())
-    due = (
-        _attempt_limit(execution)
-        if phase is ExpirePhase.ATTEMPT_TIMEOUT
-        else execution.deadline_at_ms
-    )
+    timed_out = phase is ExpirePhase.ATTEMPT_TIMEOUT
+    due = _attempt_limit(execution) if timed_out else execution.deadline_at_ms
     if due is None or due > now:
         return Return(None)
-    if phase is ExpirePhase.ATTEMPT_TIMEOUT:
+    if timed_out:
         policy = stored_policy(execution.policy, execution.id)
         wanted = policy.retry_policy if policy else None
         delay_ms = delay_after(
@@ -49,7 +46,7 @@ def expire(
 
 
 def _attempt_limit(execution: Execution) -> int | None:
-    """None without a lease: the time of an attempt counts only while it is run, and a lost lease resets it."""
+    """None without a lease: only the time run under a lease counts, and a lost lease resets it."""
     limit, lease_end = execution.attempt_timeout_at_ms, execution.lease_expires_at_ms
     if execution.ownership_state != "leased" or limit is None:
         return None

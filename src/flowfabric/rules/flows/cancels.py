@@ -153,7 +153,7 @@ def cancel_member(
     args = CancelExecutionArgs(
         execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
     )
-    decision = cancel(Snapshot(now_ms, member), args, by=by, told=told)
+    decision = cancel(Snapshot(now_ms, member), args, by=by, always_revoked=told)
     assert isinstance(decision, Commit)
     return decision.plan
 

@@ -52,7 +52,7 @@ from flowfabric.plan import (
     Wake,
 )
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.flows.flows import (
     EDGE,
     FLOW_KEY,

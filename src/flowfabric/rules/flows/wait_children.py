@@ -22,7 +22,7 @@ from flowfabric.plan import (
     Wake,
 )
 from flowfabric.rules.decision import Commit, Decision, Snapshot
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.flows.edges import (
     CANCEL_QUEUE,

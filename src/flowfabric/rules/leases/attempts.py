@@ -1,8 +1,8 @@
-"""What the holder of a lease does with it: renew, report, complete, fail, delay, give up."""
+"""The calls of a holder that release its lease: complete, fail, delay and give up."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from flowfabric.model.attempt import (
     ATTEMPT_TIMEOUT,
@@ -12,7 +12,7 @@ from flowfabric.model.attempt import (
     TerminalFailed,
 )
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
+from flowfabric.model.lease import BackendTag, Completed, HandleFields
 from flowfabric.plan import (
     Add,
     After,
@@ -20,83 +20,37 @@ from flowfabric.plan import (
     Arg,
     Form,
     Guard,
-    Insert,
     Now,
     Once,
     Plan,
-    Span,
+    Step,
     Text,
     Until,
     Update,
-    UpdateMany,
     Wake,
 )
-from flowfabric.rules.claims.claims import renew_within_ms
 from flowfabric.rules.decision import Commit, Reject, Return, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
 from flowfabric.rules.fragments import (
-    ATTEMPT,
     CLOSED_BY_HOLDER,
     EXEC,
     HELD,
     MOVED,
     RELEASED,
-    THIS_ATTEMPT,
     UNRESERVED,
+    Columns,
     close_attempt,
     completion_event,
     drop_grant,
     ending,
     held_event,
+    suspend_attempt,
 )
 from flowfabric.rules.states import entering
 
-
-def _renewal(name: str, ttl: Any, renew_within: Any, *told: Insert) -> Form:
-    return Form(
-        name,
-        Update(
-            EXEC,
-            HELD,
-            {
-                "lease_expires_at_ms": Now(ttl),
-                "lease_last_renewed_at": Now(),
-                "lease_renewal_deadline": Now(renew_within),
-            },
-        ),
-        UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": After("lease_expires_at_ms")}),
-        *told,
-        Wake("leased", at=After("lease_expires_at_ms")),
-        returning=("lease_expires_at_ms", "lease_epoch"),
-    )
-
-
-_SINCE = "lease_last_renewed_at"
-_AS_GRANTED = Span(_SINCE, "lease_expires_at_ms"), Span(_SINCE, "lease_renewal_deadline")
-"""For as long as the lease was last granted for: what a handle says of that is not asked."""
-_AS_SAID = Arg("lease_ttl_ms"), Arg("renew_within_ms")
-RENEW = _renewal("renew", *_AS_GRANTED, held_event("renewed"))
-RENEW_UNTOLD = _renewal("renew_untold", *_AS_GRANTED)
-RENEW_FOR = _renewal("renew_for", *_AS_SAID, held_event("renewed"))
-RENEW_FOR_UNTOLD = _renewal("renew_for_untold", *_AS_SAID)
-_REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
-PROGRESS = Form(
-    "progress",
-    Update(
-        EXEC,
-        HELD,
-        {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")},
-    ),
-)
-PROGRESS_PERCENT = Form(
-    "progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")})
-)
-PROGRESS_MESSAGE = Form(
-    "progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")})
-)
-
-ITS_FLOW = ("flow_id",)
-"""What an end answers: in another process it may have joined a flow after its claim."""
+_FLOW = ("flow_id",)
+"""Read at the end: the execution may have joined a flow after its claim."""
+_TERMINAL: Columns = {"attempt_state": "attempt_terminal"}
 
 COMPLETE = Form(
     "complete",
@@ -108,7 +62,7 @@ COMPLETE = Form(
             **RELEASED,
             **CLOSED_BY_HOLDER,
             **ending("success"),
-            "attempt_state": "attempt_terminal",
+            **_TERMINAL,
             "result": Arg("result"),
             "result_encoding": Arg("result_encoding"),
         },
@@ -116,82 +70,69 @@ COMPLETE = Form(
     close_attempt("ended_success", "success"),
     held_event("revoked", "completed"),
     completion_event("success"),
-    returning=ITS_FLOW,
+    returning=_FLOW,
 )
 
-_FAILED: dict[str, Any] = {
+_FAILED: Columns = {
     **MOVED,
     **RELEASED,
     "failure_reason": Arg("reason"),
     "last_failure_message": Arg("reason"),
 }
-_WHY: dict[str, Any] = {"failure_reason": Arg("reason"), "failure_category": Arg("category")}
-_RETRY: dict[str, Any] = {
-    **_FAILED,
-    "attempt_state": "pending_retry_attempt",
-    "retry_count": Add(1),
-    "current_attempt_id": None,
-    "pending_retry_reason": Arg("reason"),
-    "pending_previous_attempt_index": Arg("attempt_index"),
-    "pending_attempt_policy": Arg("next_policy"),
-}
-FAIL_FOR_GOOD = Form(
-    "fail_for_good",
-    Update(
-        EXEC,
-        HELD,
-        {**_FAILED, **CLOSED_BY_HOLDER, **ending("failed"), "attempt_state": "attempt_terminal"},
-    ),
-    close_attempt("ended_failure", "failed", **_WHY),
-    held_event("revoked", "failed"),
-    completion_event("failed"),
-    returning=ITS_FLOW,
-)
-FAIL_TIMED_OUT = Form(
-    "fail_timed_out",
-    Update(
-        EXEC,
-        HELD,
-        {
-            **_FAILED,
-            **CLOSED_BY_HOLDER,
-            **ending("expired"),
-            "attempt_state": "attempt_terminal",
-            "failure_reason": Arg("category"),
-        },
-    ),
-    close_attempt("ended_failure", "expired", **_WHY),
-    held_event("revoked", "expired"),
-    completion_event("expired"),
-    returning=ITS_FLOW,
-)
+
+
+def _close_failed(outcome: str) -> Step:
+    reason, category = Arg("reason"), Arg("category")
+    return close_attempt("ended_failure", outcome, failure_reason=reason, failure_category=category)
+
+
+def _failing(name: str, outcome: str, **more: Arg) -> Form:
+    changes = {**_FAILED, **CLOSED_BY_HOLDER, **ending(outcome), **_TERMINAL, **more}
+    return Form(
+        name,
+        Update(EXEC, HELD, changes),
+        _close_failed(outcome),
+        held_event("revoked", outcome),
+        completion_event(outcome),
+        returning=_FLOW,
+    )
+
+
+FAIL_FOR_GOOD = _failing("fail_for_good", "failed")
+FAIL_TIMED_OUT = _failing("fail_timed_out", "expired", failure_reason=Arg("category"))
 
 
 def retry_forms(name: str, guard: tuple[Guard, ...]) -> tuple[Form, Form]:
-    """The attempt is closed and another is due, after a while and at once."""
-    close = close_attempt("ended_failure", "retry", **_WHY)
-    told = held_event("revoked", "retry")
-    backoff = Text(("retry backoff until ", Now(Arg("delay_ms")), Arg("because")))
-    waiting = entering("DELAYED", reason="waiting_for_retry_backoff", detail=backoff)
-    returning = ("delay_until_ms", "total_attempt_count")
-    later = {**_RETRY, **waiting, "delay_until_ms": Now(Arg("delay_ms"))}
-    at_once = {**_RETRY, **entering("READY"), "delay_until_ms": Now()}
+    """The attempt is closed and the next one is due: after a delay, and at once."""
+    retry: Columns = {
+        **_FAILED,
+        "attempt_state": "pending_retry_attempt",
+        "retry_count": Add(1),
+        "current_attempt_id": None,
+        "pending_retry_reason": Arg("reason"),
+        "pending_previous_attempt_index": Arg("attempt_index"),
+        "pending_attempt_policy": Arg("next_policy"),
+    }
+    due = Now(Arg("delay_ms"))
+    detail = Text(("retry backoff until ", due, Arg("because")))
+    backoff = entering("DELAYED", reason="waiting_for_retry_backoff", detail=detail)
+
+    def form(when: str, changes: Columns, wake: Wake) -> Form:
+        return Form(
+            f"{name}_{when}",
+            Update(EXEC, guard, {**retry, **changes}),
+            _close_failed("retry"),
+            held_event("revoked", "retry"),
+            wake,
+            returning=("delay_until_ms", "total_attempt_count"),
+        )
+
     return (
-        Form(
-            f"{name}_later",
-            Update(EXEC, guard, later),
-            close,
-            told,
-            Wake("delayed", at=After("delay_until_ms")),
-            returning=returning,
+        form(
+            "later", {**backoff, "delay_until_ms": due}, Wake("delayed", at=After("delay_until_ms"))
         ),
-        Form(
-            f"{name}_now",
-            Update(EXEC, guard, at_once),
-            close,
-            told,
-            Wake("ready", After("lane_id")),
-            returning=returning,
+        form(
+            "now", {**entering("READY"), "delay_until_ms": Now()}, Wake("ready", After("lane_id"))
         ),
     )
 
@@ -213,17 +154,7 @@ DELAY = Form(
             "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
         },
     ),
-    UpdateMany(
-        ATTEMPT,
-        THIS_ATTEMPT,
-        {
-            "attempt_state": "suspended",
-            "suspended_at_ms": Now(),
-            "suspension_id": "worker_delay",
-            "lease_expires_at_ms": None,
-            "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
-        },
-    ),
+    suspend_attempt({"suspension_id": "worker_delay"}),
     held_event("revoked", "delayed"),
     Wake("delayed", at=After("delay_until_ms")),
 )
@@ -238,7 +169,7 @@ GIVE_UP = Form(
             **RELEASED,
             **UNRESERVED,
             **ending("cancelled"),
-            "attempt_state": "attempt_terminal",
+            **_TERMINAL,
             "lease_epoch": Add(1),
             "terminal_at_ms": Now(),
             "cancellation_reason": Once(Arg("reason")),
@@ -257,12 +188,12 @@ GIVE_UP = Form(
     drop_grant(),
     held_event("revoked", "cancelled"),
     completion_event("cancelled"),
-    returning=ITS_FLOW,
+    returning=_FLOW,
 )
 
 
 def holder(execution: Execution, tag: BackendTag, ttl_ms: int = 0) -> HandleFields:
-    """The stored lease as if its holder had shown it; for callers who proved a fence or may do without one."""
+    """The handle of the stored lease, for a caller that passed a fence or needs none."""
     assert execution.current_attempt_id is not None and execution.current_lease_id is not None
     return HandleFields(
         tag,
@@ -277,7 +208,8 @@ def holder(execution: Execution, tag: BackendTag, ttl_ms: int = 0) -> HandleFiel
     )
 
 
-def held_by(handle: HandleFields) -> dict[str, Any]:
+def held_by(handle: HandleFields) -> Columns:
+    """The arguments of `HELD`."""
     ident = handle.execution_id
     return {
         "partition_key": ident.partition_index,
@@ -289,36 +221,10 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
     }
 
 
-def renew(handle: HandleFields, *, told: bool = True) -> Commit:
-    """`told`: by a lease event."""
-    plan = (RENEW if told else RENEW_UNTOLD)(handle.execution_id.partition_index, **held_by(handle))
-    return Commit(plan, lambda applied: LeaseRenewal(*applied.row))
-
-
-def renew_for(handle: HandleFields, ttl_ms: int, *, told: bool = True) -> Plan:
-    """For another time than before."""
-    form, held = RENEW_FOR if told else RENEW_FOR_UNTOLD, held_by(handle)
-    return form(
-        handle.execution_id.partition_index,
-        **held,
-        lease_ttl_ms=ttl_ms,
-        renew_within_ms=renew_within_ms(ttl_ms),
-    )
-
-
-def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
-    at, held = handle.execution_id.partition_index, held_by(handle)
-    if message is None:
-        return PROGRESS_PERCENT(at, **held, percent=percent)
-    if percent is None:
-        return PROGRESS_MESSAGE(at, **held, message=message)
-    return PROGRESS(at, **held, percent=percent, message=message)
-
-
 def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
-    said = held_by(handle)
-    said["result"], said["result_encoding"] = result, encoding
-    return COMPLETE.given(handle.execution_id.partition_index, said)
+    values = held_by(handle)
+    values["result"], values["result_encoding"] = result, encoding
+    return COMPLETE.given(handle.execution_id.partition_index, values)
 
 
 def fail(
@@ -334,13 +240,12 @@ def fail(
     if delay_ms is None:
         form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD
         return Commit(form(at, **values), TerminalFailed())
-    return retry_plan(
-        FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, {**values, "next_policy": next_policy}, delay_ms
-    )
+    values["next_policy"] = next_policy
+    return retry_plan(FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, values, delay_ms)
 
 
 def retry_plan(
-    later: Form, at_once: Form, partition: int, values: dict[str, Any], delay_ms: int
+    later: Form, at_once: Form, partition: int, values: Columns, delay_ms: int
 ) -> Commit:
     if delay_ms == 0:
         return Commit(at_once(partition, **values), _scheduled)
@@ -372,18 +277,18 @@ def give_up(handle: HandleFields, reason: str) -> Plan:
     )
 
 
-# ---- why a holder's call did not go through
+# ---- refused calls
 
 
-def explain(
+def explain_refusal(
     snapshot: Snapshot, handle: HandleFields, outcome: str | None = None, *, marks: bool = True
 ) -> Return | Reject | None:
-    """The answer of a refused call: success when it had gone through before, the exact error, or None to try again."""
+    """The answer of a refused call: its earlier success, the exact error, or None to try again."""
     return repeated(snapshot, handle, outcome) or check_handle(snapshot, handle, marks=marks)
 
 
 def repeated(snapshot: Snapshot, handle: HandleFields, outcome: str | None) -> Return | None:
-    """The answer to a call that went through before and whose answer got lost."""
+    """The answer to a call that was committed before and whose answer was lost."""
     if outcome is not None and closed_by(snapshot, handle, outcome):
         return Return(_ANSWERS[outcome](handle))
     if outcome == "failed" and closed_by(snapshot, handle, "expired") and _timed_out(snapshot):
@@ -391,19 +296,17 @@ def repeated(snapshot: Snapshot, handle: HandleFields, outcome: str | None) -> R
     if outcome == "failed" and retry_scheduled_by(snapshot, handle):
         execution = snapshot.execution
         assert execution is not None
-        since = execution.last_transition_at  # once promoted, the delay itself is forgotten
-        return Return(
-            RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count)
-        )
+        due = execution.delay_until_ms or execution.last_transition_at  # promotion clears the delay
+        return Return(RetryScheduled(due, execution.total_attempt_count))
     return None
 
 
 def _timed_out(snapshot: Snapshot) -> bool:
-    """A missed deadline expires an execution too, but no report of its holder does that."""
+    """A missed deadline expires an execution too, but not through a report of its holder."""
     return snapshot.execution is not None and snapshot.execution.failure_reason == ATTEMPT_TIMEOUT
 
 
-_ANSWERS: dict[str, Any] = {
+_ANSWERS: dict[str, Callable[[HandleFields], Completed | TerminalFailed | None]] = {
     "success": lambda handle: Completed(handle.execution_id),
     "failed": lambda handle: TerminalFailed(),
     "cancelled": lambda handle: None,

@@ -41,8 +41,8 @@ _ALIVE = (
     Cond("lease_expires_at_ms", ">", Now()),
     IN_TIME,
 )
-OVERSPEND = endings("overspend", "failed", told=BREACHED)
-OVERSPEND_HELD = endings("overspend_held", "failed", told=BREACHED, fence=_ALIVE).leased
+OVERSPEND = endings("overspend", "failed", event_kind=BREACHED)
+OVERSPEND_HELD = endings("overspend_held", "failed", event_kind=BREACHED, fence=_ALIVE).leased
 STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
 _HELD_BACK = {
     **entering("BUDGET", detail=Arg("detail")),
@@ -112,7 +112,7 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 
 def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """Whether this lease is the current, live one and its attempt has time left: a late report is counted and never acts."""
+    """This lease is the current, live one and its attempt has time left. A late report is counted and never acts."""
     if (
         execution is None
         or execution.ownership_state != "leased"

@@ -31,9 +31,9 @@ from flowfabric.rules.claims.admission import (
     THIS_QUOTA,
     UNCHANGED_QUOTA,
     WINDOW,
-    Spent,
-    holders,
-    room,
+    Breach,
+    capacity_of,
+    slot_holders,
     touch,
 )
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
@@ -215,10 +215,10 @@ def check_admission(
 ) -> Decision:
     """`standing.quota` is the stored policy, if there is one: what it admits is counted under its version."""
     own = args.execution_id
-    holding = holders(standing)
+    holding = slot_holders(standing)
     if own.uuid in holding:
         return Return(AlreadyAdmitted())
-    left = room(asked(args), len(holding), standing.window, now_ms)
+    left = capacity_of(asked(args), len(holding), standing.window, now_ms)
     if left.why == "concurrency":
         return Return(ConcurrencyExceeded())
     if left.opens_at_ms is not None:
@@ -290,7 +290,7 @@ def budgets_of(execution: Execution) -> set[str]:
 
 
 def is_lifted(
-    execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]
+    execution: Execution, over: Mapping[str, Breach], rooms: dict[UUID, int | None]
 ) -> bool:
     """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
     if execution.eligibility_state == "blocked_by_budget":

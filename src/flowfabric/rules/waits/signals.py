@@ -17,7 +17,7 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.model.event import COMPLETION_EVENTS, SIGNAL_EVENTS
+from flowfabric.model.event import COMPLETION_EVENTS, RESUMABLE, SIGNAL_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import (
@@ -176,7 +176,7 @@ _AWAKE: dict[str, Any] = {
 _WOKEN = (Wake("ready", After("lane_id")), Wake("delayed", at=Arg("delay_until_ms")))
 _RESUMABLE = Emit(
     COMPLETION_EVENTS,
-    "resumable",
+    RESUMABLE,
     {
         "execution_id": After("execution_id"),
         "partition_key": After("partition_key"),

@@ -1,4 +1,4 @@
-"""The registry of live workers. It never touches a lease: a dead worker's work comes back when its lease runs out."""
+"""The worker registry. It never changes a lease; the lease of a dead worker expires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY = (
 )
 
 
-def _noted(kind: str, reason: object = None) -> Insert:
+def _event(kind: str, reason: object = None) -> Insert:
     return Insert(
         WORKER_EVENT,
         {
@@ -36,10 +36,10 @@ def _noted(kind: str, reason: object = None) -> Insert:
     )
 
 
-_STATED = {
+_DECLARED = {
     c: Arg(c) for c in ("worker_id", "lanes", "capabilities", "liveness_ttl_ms", "expires_at_ms")
 }
-_ROUTES = Wake("worker_registered")
+_WAKE_ROUTING = Wake("worker_registered")
 REGISTER = Form(
     "register_worker",
     Insert(
@@ -47,13 +47,13 @@ REGISTER = Form(
         {
             "namespace": Arg("namespace"),
             "worker_instance_id": Arg("worker_instance_id"),
-            **_STATED,
+            **_DECLARED,
             "last_heartbeat_ms": Arg("now"),
             "registered_at_ms": Arg("now"),
         },
     ),
-    _noted("registered"),
-    _ROUTES,
+    _event("registered"),
+    _WAKE_ROUTING,
     Wake("worker_expiry", at=Arg("expires_at_ms")),
 )
 REFRESH = Form(
@@ -61,10 +61,10 @@ REFRESH = Form(
     Update(
         WORKER,
         (*_KEY, Cond("version", "=", Arg("version"))),
-        {**_STATED, "version": Add(1), "last_heartbeat_ms": Arg("now")},
+        {**_DECLARED, "version": Add(1), "last_heartbeat_ms": Arg("now")},
     ),
-    _noted("registered"),
-    _ROUTES,
+    _event("registered"),
+    _WAKE_ROUTING,
 )
 HEARTBEAT = Form(
     "heartbeat_worker",
@@ -73,16 +73,16 @@ HEARTBEAT = Form(
         (*_KEY, Cond("version", "=", Arg("version")), Cond("expires_at_ms", ">", Arg("now"))),
         {"version": Add(1), "last_heartbeat_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
     ),
-    _noted("heartbeat"),
+    _event("heartbeat"),
 )
 FORGET_EVENT = Form(
     "forget_worker_event", Delete(WORKER_EVENT, (Cond("event_id", "=", Arg("event_id")),))
 )
-MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _noted("marked_dead", Arg("reason")))
+MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _event("marked_dead", Arg("reason")))
 SWEEP_DEAD = Form(
     "drop_silent_worker",
     Delete(WORKER, (*_KEY, Cond("version", "=", Arg("version")))),
-    _noted("ttl_swept"),
+    _event("ttl_swept"),
 )
 
 
@@ -143,5 +143,5 @@ def drop_silent(stored: WorkerInfo, now: int) -> Plan:
 
 
 def covers(workers: Iterable[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
-    """One live worker has everything that is needed; the union of several does not count."""
+    """Whether a single live worker has every required capability."""
     return any(w.namespace == namespace and set(required) <= set(w.capabilities) for w in workers)

@@ -1,4 +1,4 @@
-"""What is forgotten, and when."""
+"""The removal of ended executions, their flows and their idempotency keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_RETENTION_MS = 86_400_000
 DEFAULT_FAILED_RETENTION_MS = 7 * 86_400_000
 MAX_TRIM_BATCH = 1_000
 
-_NOBODY_WAITS = Absent(
+_NO_OPEN_EDGE = Absent(
     EDGE,
     (
         Cond("partition_key", "=", Arg("partition_key")),
@@ -28,7 +28,7 @@ _NOBODY_WAITS = Absent(
 )
 TRIM = Form(
     "trim",
-    Delete(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "in", ENDED_PHASES), _NOBODY_WAITS)),
+    Delete(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "in", ENDED_PHASES), _NO_OPEN_EDGE)),
     Delete(
         BACKLOG_MEMBER,
         (
@@ -81,7 +81,7 @@ KEEP_KEY = Form(
 
 
 def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan:
-    """Drops a key past its time; where its execution is kept, the key has no time of its own any more and goes with it."""
+    """Removes an expired key. If its execution is kept, the key is removed with it instead."""
     columns = dict(
         zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True)
     )
@@ -89,11 +89,12 @@ def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan
 
 
 def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
-    """Whether a flow has work left that may read its members: one of them, or the parent of its children."""
-    return any(
-        phase not in ENDED_PHASES
-        for phase in (*phases, *((parent_phase,) if parent_phase is not None else ()))
-    )
+    """Whether a member of the flow, or the parent of its children, has not ended.
+
+    Unfinished work may read the members.
+    """
+    parent = () if parent_phase is None else (parent_phase,)
+    return any(phase not in ENDED_PHASES for phase in (*phases, *parent))
 
 
 def trim(execution: Execution) -> Plan:
@@ -101,5 +102,5 @@ def trim(execution: Execution) -> Plan:
 
 
 def trim_whole(flow: Flow, members: Iterable[Execution]) -> list[Plan]:
-    """A flow with its last members. A member that joins meanwhile changes the flow's version, and nothing is removed."""
+    """Removes a flow with its last members, unless a member has joined in between."""
     return [*map(trim, members), TRIM_FLOW(flow.partition_key, **named_flow(flow))]

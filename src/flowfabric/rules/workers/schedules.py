@@ -1,4 +1,4 @@
-"""How far schedules have got: begun once, moved on by whoever saw the same mark, paused and resumed."""
+"""The cursors of schedules: added once, moved by compare-and-set, paused and resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESUME = Form(
     "resume_schedule",
     Update(SCHEDULE, (*_KEY, Cond("paused", "=", 1)), {"paused": 0, "cursor_ms": Now()}),
 )
-"""What was due while it was paused was not wanted, so it goes on from here."""
+"""Fires missed while the schedule was paused are skipped."""
 
 
 def add(namespace: str, name: str) -> Plan:

@@ -1,4 +1,4 @@
-"""Steps of a task: recorded once, by whoever holds the lease, in the order they were reached."""
+"""Steps of a task: recorded once, by the holder of the lease, in the order of execution."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from flowfabric.model.lease import HandleFields
 from flowfabric.model.step import StepRecord
 from flowfabric.plan import Arg, Form, Insert, Now, Plan, Present
 from flowfabric.rules.fragments import EXEC, LIVE_LEASE
+from flowfabric.rules.leases.attempts import held_by
 
 STEP = "ff_step"
 
@@ -32,12 +33,7 @@ RECORD = Form(
 def record(handle: HandleFields, position: int, name: str, kind: str, value: bytes | None) -> Plan:
     return RECORD(
         handle.execution_id.partition_index,
-        partition_key=handle.execution_id.partition_index,
-        execution_id=handle.execution_id.uuid,
-        attempt_index=handle.attempt_index,
-        lease_epoch=handle.lease_epoch,
-        lease_id=handle.lease_id,
-        worker_instance_id=handle.worker_instance_id,
+        **held_by(handle),
         position=position,
         name=name,
         kind=kind,
@@ -46,7 +42,7 @@ def record(handle: HandleFields, position: int, name: str, kind: str, value: byt
 
 
 def same(stored: StepRecord, name: str, kind: str) -> StepRecord:
-    """What was recorded before, if it was the same step: the answer got lost, the work did not."""
+    """The stored step, if a repeated call recorded the same one; otherwise an error."""
     if (stored.name, stored.kind) == (name, kind):
         return stored
     found = (

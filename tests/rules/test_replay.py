@@ -44,10 +44,7 @@ def replayed(of: Execution | None, now: int | None = None, **around: Any) -> Dec
     )
 
 
-# ---- replay
-
-
-def test_replaying_what_does_not_exist() -> None:
+def test_replaying_a_missing_execution_is_refused() -> None:
     assert refusal(replayed(None)) == "execution_not_found"
 
 
@@ -164,7 +161,7 @@ def test_the_last_attempt_is_reopened_under_a_new_id_and_epoch() -> None:
     assert stored(store).current_attempt_id == NEW_ATTEMPT_ID != ATTEMPT_ID
 
 
-def test_what_was_never_claimed_is_replayed_without_an_attempt() -> None:
+def test_an_execution_without_an_attempt_is_replayed_without_one() -> None:
     before = execution("ENDED", "pending_first_attempt", outcome="cancelled")
     store = applied(replayed(before), before)
     assert (stored(store).current_attempt_id, load(store).attempt) == (None, None)
@@ -228,7 +225,7 @@ def test_the_deadline_of_a_replay(
     assert (after.deadline_at_ms, after.deadline_origin) == kept
 
 
-def test_a_member_needs_what_it_comes_after() -> None:
+def test_a_member_is_not_replayed_without_its_upstream_members() -> None:
     first, second = UUID(int=1), UUID(int=2)
     assert check_upstreams([], set()) is None
     assert check_upstreams([first, second], {second, first}) is None

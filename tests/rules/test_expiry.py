@@ -15,7 +15,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import expiry
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -52,10 +52,10 @@ def interrupted(cause: str | None, name: str = "READY", **columns: Any) -> Execu
 
 
 def revoked(of: Execution | None, **args: Any) -> Decision:
-    return recovery.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
+    return expiry.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
 
 
-def test_revoking_what_does_not_exist() -> None:
+def test_revoking_a_missing_execution_is_refused() -> None:
     assert refusal(revoked(None)) == "execution_not_found"
 
 
@@ -133,7 +133,7 @@ def test_revoking_makes_it_ready_and_fences_the_holder(
 
 
 @pytest.mark.parametrize("at", [None, NOW + 40, NOW - 40])
-def test_a_lost_lease_gives_the_attempt_its_whole_time_again(at: int | None) -> None:
+def test_a_revoked_lease_restores_the_full_attempt_timeout(at: int | None) -> None:
     limits = {"attempt_timeout_at_ms": at, "attempt_timeout_ms": 900}
     for before, decide in ((execution("RUNNING", **limits), revoked), (lost(**limits), requeued)):
         store = applied(decide(before), before, attempt(before))  # type: ignore[operator]
@@ -147,18 +147,16 @@ def test_a_lost_lease_gives_the_attempt_its_whole_time_again(at: int | None) -> 
     ("seen", "moved"),
     [(RUNNING.lease_epoch, False), (RUNNING.lease_epoch - 1, True), (None, False)],
 )
-def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(
+def test_a_lease_granted_after_the_revoke_was_requested_is_kept(
     seen: int | None, moved: bool
 ) -> None:
-    decision = recovery.revoke(
-        snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen
-    )
+    decision = expiry.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
     assert isinstance(decision, Commit) is not moved
     if moved:
         assert answer(decision) == AlreadySatisfied("epoch_moved")
 
 
-def test_the_mark_of_a_lease_names_it_in_a_revoke() -> None:
+def test_a_revoke_accepts_the_mark_of_a_lease() -> None:
     assert isinstance(revoked(RUNNING, expected_lease_id=lease_mark(LEASE_ID)), Commit)
 
 
@@ -184,12 +182,12 @@ def test_a_revoke_that_lost_the_race_is_refused() -> None:
         (execution("RUNNING", lease_expires_at_ms=NOW + 1), "not_yet_expired"),
     ],
 )
-def test_marking_says_why_there_is_nothing_to_mark(of: Execution | None, reason: str) -> None:
-    assert answer(recovery.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
+def test_marking_returns_why_there_is_nothing_to_mark(of: Execution | None, reason: str) -> None:
+    assert answer(expiry.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
 
 
-def test_marking_what_is_due() -> None:
-    decision = recovery.mark_if_due(snapshot(RAN_OUT))
+def test_marking_an_expired_lease() -> None:
+    decision = expiry.mark_if_due(snapshot(RAN_OUT))
     assert isinstance(decision, Commit) and decision.result == MarkedExpired()
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
@@ -202,7 +200,7 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return recovery.requeue(snapshot(of, **around), grace_ms)
+    return expiry.requeue(snapshot(of, **around), grace_ms)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +213,14 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
         (lost(max_reclaim_count=0), {"grant": grant("reclaim", expires_in=0)}, "granted"),
     ],
 )
-def test_what_is_not_requeued(of: Execution | None, around: dict[str, Any], found: str) -> None:
+def test_executions_that_are_not_requeued(
+    of: Execution | None, around: dict[str, Any], found: str
+) -> None:
     assert answer(requeued(of, **around)) == found
 
 
 @pytest.mark.parametrize("left_over", [None, grant("reclaim", expires_in=-1)])
-def test_a_lost_execution_goes_back_after_the_grace(left_over: Any) -> None:
+def test_a_lost_execution_is_requeued_after_the_grace_period(left_over: Any) -> None:
     before = lost()
     decision = requeued(before, grant=left_over)
     assert isinstance(decision, Commit) and decision.result == "requeued"

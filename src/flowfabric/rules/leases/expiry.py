@@ -1,0 +1,200 @@
+"""The loss of a lease: revocation, expiry, and the return of the execution to its lane."""
+
+from __future__ import annotations
+
+from flowfabric.errors import NotFound
+from flowfabric.ids import lease_mark
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import (
+    AlreadySatisfied,
+    MarkedExpired,
+    ReclaimCapExceeded,
+    Revoked,
+    RevokeLeaseArgs,
+)
+from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Update, Wake
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.fence import mark_expired
+from flowfabric.rules.fragments import (
+    EXEC,
+    LEASE_IS_OVER,
+    MOVED,
+    RELEASED,
+    TIMEOUT_RESET,
+    UNCHANGED,
+    UNRESERVED,
+    close_attempt,
+    completion_event,
+    drop_grant,
+    ending,
+    lease_event,
+    named,
+    suspend_attempt,
+)
+from flowfabric.rules.states import entering
+
+NO_POLICY_RECLAIM_LIMIT = 1_000
+
+REVOKE = Form(
+    "revoke",
+    Update(
+        EXEC,
+        (
+            *UNCHANGED,
+            Cond("lease_epoch", "=", Arg("lease_epoch")),
+            Cond("ownership_state", "=", "leased"),
+        ),
+        {
+            **MOVED,
+            **RELEASED,
+            **entering("READY", detail=Arg("blocking_detail")),
+            "attempt_state": "attempt_interrupted",
+            "interrupt_cause": "lease_revoked",
+            "lease_epoch": Add(1),
+            **TIMEOUT_RESET,
+        },
+    ),
+    suspend_attempt({"worker_instance_id": None}, lease_epoch=After("lease_epoch")),
+    lease_event("revoked", "lease_revoked"),
+    Wake("ready", After("lane_id")),
+)
+
+
+def revoke(
+    snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: int | None = None
+) -> Decision:
+    """`seen_epoch` is the epoch of the first read; a lease granted since then is left alone."""
+    execution = snapshot.execution
+    if execution is None:
+        return Reject(NotFound("execution", args.execution_id))
+    if execution.ownership_state == "lease_expired_reclaimable":
+        return Return(AlreadySatisfied("already_expired"))
+    if execution.ownership_state != "leased":
+        return Return(AlreadySatisfied("no_active_lease"))
+    if seen_epoch is not None and seen_epoch != execution.lease_epoch:
+        return Return(AlreadySatisfied("epoch_moved"))
+    if args.worker_instance_id and args.worker_instance_id != execution.current_worker_instance_id:
+        return Return(AlreadySatisfied("different_worker_instance_id"))
+    composite = (
+        f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
+    )
+    lease = execution.current_lease_id
+    if args.expected_lease_id and str(args.expected_lease_id) not in (
+        str(lease),
+        str(lease_mark(lease)),
+        composite,
+    ):
+        return Return(AlreadySatisfied("lease_id_mismatch"))
+    plan = REVOKE(
+        execution.partition_key,
+        **named(execution),
+        lease_epoch=execution.lease_epoch,
+        blocking_detail=f"lease revoked: {args.reason}",
+    )
+    return Commit(plan, Revoked(composite, str(execution.lease_epoch + 1)))
+
+
+def mark_if_due(snapshot: Snapshot) -> Decision:
+    """Marks an expired lease. Every other state is an answer, never an error."""
+    execution = snapshot.execution
+    if execution is None:
+        return Return(AlreadySatisfied("execution_not_found"))
+    if execution.lifecycle_phase != "active":
+        return Return(AlreadySatisfied("not_active"))
+    if execution.ownership_state == "lease_expired_reclaimable":
+        return Return(AlreadySatisfied("already_expired"))
+    if execution.ownership_state == "lease_revoked":
+        return Return(AlreadySatisfied("already_revoked"))
+    if execution.ownership_state != "leased" or execution.lease_expires_at_ms is None:
+        return Return(AlreadySatisfied("unowned"))
+    if execution.lease_expires_at_ms > snapshot.now_ms:
+        return Return(AlreadySatisfied("not_yet_expired"))
+    return Commit(mark_expired(execution), MarkedExpired())
+
+
+# ---- the reclaim limit
+
+TOO_MANY_LOSSES = Form(
+    "too_many_losses",
+    Update(
+        EXEC,
+        (*UNCHANGED, LEASE_IS_OVER),
+        {
+            **MOVED,
+            **RELEASED,
+            **UNRESERVED,
+            **ending("failed"),
+            "attempt_state": "attempt_terminal",
+            "failure_reason": "max_reclaims_exceeded",
+            "terminal_at_ms": Now(),
+            "closing_epoch": Arg("lease_epoch"),
+            "closing_attempt_index": Arg("attempt_index"),
+        },
+    ),
+    close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
+    drop_grant(),
+    lease_event("revoked", "max_reclaims_exceeded"),
+    completion_event("failed"),
+)
+
+
+def reclaim_limit(execution: Execution, requested: int | None = None) -> int:
+    """The limit of the stored policy, else the caller's, else the engine's."""
+    if execution.max_reclaim_count is not None:
+        return execution.max_reclaim_count
+    return NO_POLICY_RECLAIM_LIMIT if requested is None else requested
+
+
+def over_limit(execution: Execution, requested: int | None = None) -> bool:
+    return execution.lease_reclaim_count >= reclaim_limit(execution, requested)
+
+
+def fail_over_limit(execution: Execution) -> Commit:
+    plan = TOO_MANY_LOSSES(
+        execution.partition_key,
+        **named(execution),
+        lease_epoch=execution.lease_epoch,
+        attempt_index=execution.attempt_index,
+    )
+    return Commit(plan, ReclaimCapExceeded(execution.id, execution.lease_reclaim_count))
+
+
+# ---- requeue after the grace period
+
+REQUEUE = Form(
+    "requeue",
+    Update(
+        EXEC,
+        (*UNCHANGED, Cond("ownership_state", "=", "lease_expired_reclaimable")),
+        {
+            **MOVED,
+            **RELEASED,
+            **entering("READY"),
+            "attempt_state": "attempt_interrupted",
+            **TIMEOUT_RESET,
+        },
+    ),
+    suspend_attempt(outcome=None),
+    Wake("ready", After("lane_id")),
+)
+
+
+def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
+    """An execution that is not reclaimed within the grace period returns to its lane.
+
+    The next claim continues the same attempt.
+    """
+    execution = snapshot.execution
+    if (
+        execution is None
+        or execution.ownership_state != "lease_expired_reclaimable"
+        or execution.lease_expired_at is None
+    ):
+        return Return("not_lost")
+    if execution.lease_expired_at + grace_ms > snapshot.now_ms:
+        return Return("not_yet_due")
+    if snapshot.live_grant is not None:
+        return Return("granted")
+    if over_limit(execution):
+        return fail_over_limit(execution)
+    return Commit(REQUEUE(execution.partition_key, **named(execution)), "requeued")
