@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -275,19 +277,8 @@ def test_answers_compare_by_what_they_say() -> None:
 
 
 def declared() -> Iterator[Form]:
-    for name in (
-        "attempts",
-        "claims",
-        "executions",
-        "fence",
-        "grants",
-        "leases",
-        "operators",
-        "retention",
-        "workers",
-    ):
-        module = __import__(f"{rules.__name__}.{name}", fromlist=[name])
-        for value in vars(module).values():
+    for found in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        for value in vars(importlib.import_module(found.name)).values():
             yield from [value] if isinstance(value, Form) else []
             yield from (
                 (f for f in value.values() if isinstance(f, Form))

@@ -18,6 +18,7 @@ from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.flows.member_cancels import MemberCancels
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
+from flowfabric.model.event import is_end
 from flowfabric.model.flow import (
     MAX_GRAPH_EDGES,
     CancelFlowPolicy,

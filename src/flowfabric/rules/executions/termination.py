@@ -74,7 +74,7 @@ def end_forms(
     done: Sequence[Insert],
     *,
     raised: Columns | None = None,
-    guards: tuple[Cond, ...] = (),
+    guards: tuple[Guard, ...] = (),
 ) -> Endings:
     """`closing` closes the attempt, then its waits. `raised`: written while an attempt is open.
 
