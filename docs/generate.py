@@ -1,4 +1,5 @@
-"""Writes the pages that are made from code: docs/states.md from rules/states.py, docs/pairs.md from the markers of the tests.
+"""Writes the pages that are made from code: states.md, pairs.md and the pictures of
+architecture.md.
 
 `--check` fails when a page is out of date.
 """
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tests import pairs
 
+from docs import pictures
 from flowfabric.rules.states import TRANSITIONS, VECTORS, Vector
 
 HERE = Path(__file__).parent
@@ -29,7 +31,12 @@ def states() -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {HERE / "states.md": states(), HERE / "pairs.md": pairs.page(pairs.collect())}
+    return {
+        HERE / "states.md": states(),
+        HERE / "pairs.md": pairs.page(pairs.collect()),
+        HERE / "layers.svg": pictures.layers(),
+        HERE / "path.svg": pictures.path(),
+    }
 
 
 def _diagram() -> str:
