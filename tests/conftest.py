@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -33,6 +34,24 @@ pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
 STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
 ENGINES = ("memory", "sqlite-file", "postgres")
 """What SQLite does in memory, the conformance suite and the model ask; the engine above sees no difference."""
+
+
+SQL_ENGINES = ("sqlite-file", "postgres")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test of the engine runs on memory and on one SQL store; on the other one it runs nightly.
+
+    The name of the test decides which, so each store runs half of them. The conformance suite, the model and the tests
+    of one store are not affected.
+    """
+    for item in items:
+        kind = getattr(item, "callspec", None) and item.callspec.params.get("engine")
+        if kind in SQL_ENGINES and item.nodeid.startswith("tests/engine/"):
+            name = item.nodeid.replace(kind, "")
+            if SQL_ENGINES[crc32(name.encode()) % 2] != kind:
+                item.add_marker(pytest.mark.nightly)
 
 
 @pytest.hookimpl(tryfirst=True)

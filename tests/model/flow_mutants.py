@@ -14,10 +14,10 @@ from flowfabric.engine.leases.holder import Holder
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
 from flowfabric.plan import Now
-from flowfabric.rules.executions import replay, skip
+from flowfabric.rules.executions import replay, termination
 from flowfabric.rules.flows import cancels, edges, flows, wait_children
 
-from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
+from .mutants import Patch, Plant, put, put_ending, with_set, without_guards, without_steps
 
 FLOW_MUTANTS: dict[str, Plant] = {}
 RESOLVING = ("RESOLVE", "RESOLVE_AND_RELEASE", "RESOLVE_AND_QUEUE")
@@ -50,7 +50,13 @@ def skip_not_propagated(patch: Patch) -> None:
 
 @mutant
 def skip_not_told(patch: Patch) -> None:
-    put(patch, skip, "SKIP_PENDING", lambda f: without_steps(f, "ff_completion_event"))
+    put_ending(
+        patch,
+        termination,
+        "SKIP",
+        lambda f: without_steps(f, "ff_completion_event"),
+        "pending",
+    )
 
 
 @mutant

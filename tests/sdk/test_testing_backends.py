@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from flowfabric import App, Context, Engine, Worker
-from flowfabric.testing.backends import PostgresUnderTest, missing
+from flowfabric.testing.backends import missing
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.postgres import SERVER_URL
+from flowfabric.testing.reopening_store import ReopeningStore
 from flowfabric.testing.virtual_clock import VirtualClock
 from tests.postgres import server_url
 from tests.sdk.helpers import PLAIN
@@ -86,7 +87,7 @@ def test_a_plain_test_enters_the_engine_itself(ff_engine: Engine) -> None:
             await ff_engine.ping()
 
     asyncio.run(lane())
-    assert isinstance(ff_engine, PostgresUnderTest) and ff_engine.store.closed
+    assert isinstance(ff_engine.store, ReopeningStore) and ff_engine.store.closed
 
 
 def test_without_the_marker_it_is_memory(ff_backend: str, ff_engine: Engine) -> None:
