@@ -1,4 +1,4 @@
-"""`flowfabric events`: all channels in one feed, live, from any place, ended cleanly."""
+"""`flowfabric events`: all channels merged, live, from a cursor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flowfabric import Engine, SqliteBackend
-from flowfabric.cli.events import CHANNELS, arriving
+from flowfabric.cli.events import CHANNELS, merge_feeds
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.connect import PostgresBackend
 from flowfabric.model.execution import ChangePriorityArgs
@@ -123,7 +123,7 @@ async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(
+async def test_new_events_are_shown_until_ctrl_c(
     kind: str, tmp_path: Path
 ) -> None:
     """What it shows first is there already, so that it is known to follow before anything else happens."""
@@ -147,14 +147,14 @@ async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(
     await engine.close()
 
 
-async def test_the_feed_takes_the_earliest_of_what_is_there(
+async def test_the_feed_orders_available_events_by_time(
     engine: Engine, clock: ManualClock
 ) -> None:
     for _ in range(3):
         clock.advance(1)
         await life(engine)
     feeds = {name: getattr(engine, method)(BEGINNING) for name, method in CHANNELS.items()}
-    merged = arriving(feeds)
+    merged = merge_feeds(feeds)
     found = [await asyncio.wait_for(anext(merged), SOON_S) for _ in range(24)]
     await merged.aclose()  # type: ignore[attr-defined]
     times = [event.at for _, event in found]

@@ -1,4 +1,4 @@
-"""The examples say what they should; that they run at all is looked at with all the others."""
+"""The output of the examples."""
 
 from __future__ import annotations
 

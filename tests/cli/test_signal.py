@@ -1,4 +1,4 @@
-"""`flowfabric signal`: by token and as an operator, every bad input, and that a token is never shown."""
+"""`flowfabric signal`: by token and as an operator, invalid input, secrecy of tokens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def heard(path: Path) -> list[tuple[str, str, str, bytes | None]]:
 
 def test_by_token_from_each_place(path: Path) -> None:
     wait = waiting(path, Count(3, CountKind.DISTINCT_SOURCES, ("go-live",), "approved"))
-    assert "recorded; the execution waits on" in signal(
+    assert "recorded; the execution still waits" in signal(
         path, wait, "--source", "alice", "--token", wait.token
     )
     assert "adds nothing" in signal(path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token)
@@ -70,21 +70,21 @@ def test_by_token_from_each_place(path: Path) -> None:
         wait.token,
         FF_WAITPOINT_TOKEN="k1:no",
     )
-    assert "that was all it waited for: the execution goes on" in said
+    assert "the condition is satisfied; the execution resumes" in said
     approved = [("approved", "user", who, None) for who in ("alice", "bob")]
     assert heard(path) == [*approved, ("approved", "user", "carol", b'{"ticket": 7}')]
 
 
 def test_as_an_operator(path: Path) -> None:
     wait = waiting(path)
-    assert "recorded; the execution waits on" in signal(
+    assert "recorded; the execution still waits" in signal(
         path, wait, "--operator", "--name", "rejected"
     )
-    assert "delivered before, as signal" in signal(path, wait, "--operator", "--name", "rejected")
+    assert "already delivered as signal" in signal(path, wait, "--operator", "--name", "rejected")
     assert "the execution goes on" in signal(
         path, wait, "--operator", FF_WAITPOINT_TOKEN="not looked at"
     )
-    assert "delivered before" in signal(path, wait, "--operator")
+    assert "already delivered" in signal(path, wait, "--operator")
     assert heard(path) == [("approved", "operator", "", None)]
 
 
@@ -177,7 +177,7 @@ def test_something_else_on_standard_input(path: Path, given: bytes) -> None:
     assert "token" in done.stdout
 
 
-def test_nobody_listens_any_more(path: Path) -> None:
+def test_a_closed_waitpoint_refuses_signals(path: Path) -> None:
     wait = waiting(path)
     signal(path, wait, given=wait.token)
     done = flowfabric(

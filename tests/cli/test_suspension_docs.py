@@ -1,4 +1,4 @@
-"""docs/suspension.md runs: its program, its commands, its snippets and its numbers."""
+"""docs/suspension.md: its program, commands, snippets and numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_program_and_the_commands(tmp_path: Path) -> None:
     shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None
     assert without_times_and_tokens(listed) == without_times_and_tokens(shown[1])
-    assert "recorded; the execution waits on" in first
+    assert "recorded; the execution still waits" in first
     assert "the execution goes on" in second
 
 

@@ -11,7 +11,7 @@ import pytest
 from flowfabric import Engine
 from flowfabric.engine.limits import budget_reads, budgets
 from flowfabric.errors import NotFound, TransportError
-from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
+from flowfabric.loops.limits import BudgetReconciler, BudgetResets
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.plan import Applied, Arg, Form, Update

@@ -1,4 +1,4 @@
-"""Somebody on loopback to whom metrics, spans and errors are posted, and who can be asked what has come."""
+"""Receivers of metrics, spans and errors on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of HTTP, against servers that say exactly what the test wants them to."""
+"""The HTTP connection, against scripted servers."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def test_an_answer_that_cannot_be_read_is_a_doubt(
 
 
 @pytest.mark.parametrize("more", [OK, OK[:4], OK[:-2]])
-async def test_what_is_said_unasked_is_not_taken_for_an_answer(more: bytes) -> None:
+async def test_an_unsolicited_response_closes_the_connection(more: bytes) -> None:
     async with scripted([OK + more], [OK.replace(b"42", b"43")]) as (server, url):
         client = Transport(url)
         assert await ask(client) == b"42"
@@ -228,7 +228,7 @@ async def test_no_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
         await client.close()
 
 
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_close_ends_pending_calls() -> None:
     async with scripted([]) as (server, url):
         client = Transport(url)
         waiting = asyncio.create_task(ask(client))

@@ -1,4 +1,4 @@
-"""The remote engine itself: what it offers, what the network does to it, and what a closed or strange server means."""
+"""The remote engine: operations, network failures, and closed or foreign servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from flowfabric.model.stream import Frame, FrameKind
 from flowfabric.remote import transport
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from flowfabric.wire.errors import as_error, problem_of
 from flowfabric.wire.json_codec import decoder, encode
 from flowfabric.wire.operations import OPERATIONS, answer_type, request_type
@@ -60,7 +60,7 @@ def new() -> CreateExecutionArgs:
     )
 
 
-async def test_every_operation_of_the_engine_is_offered_or_said_to_be_unavailable() -> None:
+async def test_every_engine_operation_is_available_or_raises_unavailable() -> None:
     remote = RemoteEngine("http://127.0.0.1:1")
     for name, member in inspect.getmembers(EngineBackend):
         if name.startswith("_") or not callable(member):
@@ -116,14 +116,14 @@ def test_an_error_is_the_same_on_the_other_side(error: EngineError) -> None:
     "said",
     [{}, {"status": 503, "error": "x"}, [], "nonsense", {"raised": "Strange", "status": 500}],
 )
-def test_an_error_nobody_knows_quotes_the_server(said: Any) -> None:
+def test_an_unknown_error_quotes_the_server(said: Any) -> None:
     assert isinstance(as_error(said), TransportError)
 
 
 # ---- bells, events, streams
 
 
-async def test_what_rings_between_a_look_and_a_wait_is_heard() -> None:
+async def test_a_wake_up_between_check_and_wait_is_not_missed() -> None:
     engine = memory_engine()
     remote = cast(Engine, served := Served(engine))
     try:
@@ -233,7 +233,7 @@ async def test_a_strange_answer_is_a_transport_error(
         await remote.close()
 
 
-async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
     remote = await connect("http://127.0.0.1:9")
     with pytest.raises(TransportError, match="cannot be reached") as refused:
@@ -260,14 +260,14 @@ async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
         ("http://host", {"readers": 3}, "unknown setting 'readers'"),
     ],
 )
-async def test_bad_addresses_are_told(url: str, more: dict[str, Any], said: str) -> None:
+async def test_invalid_urls_are_errors(url: str, more: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         await connect(url, **more)
     assert "secret" not in str(refused.value)
 
 
-async def test_a_wrong_token_is_told_and_not_tried_again() -> None:
-    async with serving(memory_engine(), settings()) as url:
+async def test_a_wrong_token_is_an_error_without_retry() -> None:
+    async with serve(memory_engine(), settings()) as url:
         for token in (None, "wrong" * 8):
             with pytest.raises(ConfigError, match=r"401.*token"):
                 async with App(url, token=token):

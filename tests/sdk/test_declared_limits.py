@@ -14,7 +14,7 @@ from flowfabric.model.budget import HardLimitAction
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.quotas import quota_id
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from flowfabric.testing import ManualClock
 from tests.engine.budget_helpers import rows
 from tests.remote.served import Served, settings
@@ -142,7 +142,7 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
     """It may declare what is not there, and what is there with these limits."""
     roles = {"roles": ["submit", "work"], "namespace": "acme", "lanes": ["default"]}
     file = tokens_file(tmp_path, {"name": "worker", **roles})
-    async with serving(engine, settings(FF_API_TOKENS_FILE=str(file))) as url:
+    async with serve(engine, settings(FF_API_TOKENS_FILE=str(file))) as url:
 
         async def declare(**said: Any) -> None:
             remote = RemoteEngine(url, token_of("worker"))

@@ -1,4 +1,4 @@
-"""Approval links: the token is all the rights there are, and a wrong one tells nothing."""
+"""Approval links: the token is the only credential, and a wrong one reveals nothing."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_a_task_sees_that_a_name_was_only_written(engine: Engine) -> None:
 
 
 @memory
-async def test_what_people_wrote_is_not_html(engine: Engine) -> None:
+async def test_user_text_is_escaped_in_html(engine: Engine) -> None:
     async with served(engine) as client:
         made = {"execution_kind": NASTY, "tags": {"approval.why": NASTY}}
         parked = await park(engine, NASTY, made=made, resume_condition=Single(NASTY, NASTY))

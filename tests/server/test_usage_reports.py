@@ -1,4 +1,4 @@
-"""Usage reported over HTTP with a token of a worker: only a granted lease counts, only a live one acts."""
+"""Usage reports of workers require a granted and live lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker process of the demo: an App, a task and a Worker as anybody would write them, and a report of each end on stdout."""
+"""A worker process of the demo: an App, a task and a Worker; reports each result on stdout."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SHORTEST_JOB_S, LONGEST_JOB_S = 0.08, 0.24
 
 
 def say(kind: str, **facts: object) -> None:
-    """One write per line, so that a killed worker never leaves half of one."""
+    """Write one line in one system call, so that a killed worker leaves no partial line."""
     os.write(1, json.dumps({"kind": kind, **facts}).encode() + b"\n")
 
 
-class Telling(SqliteBackend):
-    """Says what became of each write by a holder. What comes late is refused, once or more often; it is said once."""
+class ReportingBackend(SqliteBackend):
+    """Reports the result of each write; the first refusal of a lease is reported, not repeats."""
 
     _refused: ClassVar[set[bytes]] = set()
 
@@ -92,12 +92,12 @@ class Telling(SqliteBackend):
 
 class DemoApp(App):
     async def another_engine(self) -> SqliteBackend:
-        return await Telling.new(
+        return await ReportingBackend.new(
             sqlite_path(self.url), dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS)
         )
 
 
-def made(path: str) -> DemoApp:
+def build_app(path: str) -> DemoApp:
     app = DemoApp(f"sqlite:///{path}", name="demo")
 
     @app.task(lane="demo")
@@ -110,9 +110,9 @@ def made(path: str) -> DemoApp:
 
 async def main(path: str, name: str) -> None:
     logging.disable(logging.WARNING)
-    async with made(path) as app:
+    async with build_app(path) as app:
         engine = await app.engine()
-        assert isinstance(engine, Telling)
+        assert isinstance(engine, ReportingBackend)
         engine.with_scanners(LoopSettings(lease_expiry_ms=250))
         say("started", pid=os.getpid())
         await Worker(

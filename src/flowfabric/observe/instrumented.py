@@ -1,4 +1,4 @@
-"""An engine that counts what is asked of it, around one that does the work."""
+"""A wrapper around an engine that records metrics of its calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNKNOWN = "unknown"
 
 
 class Call(Struct, frozen=True):
-    """An operation that is over: with an answer, or with the error it raised."""
+    """A finished operation with its answer or its error."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
@@ -49,19 +49,19 @@ class Call(Struct, frozen=True):
 
 
 def instrumented(engine: Engine, metrics: Metrics) -> Engine:
-    """The same engine, counted: what is called from outside, and what it and its background loops do by themselves."""
+    """The engine with metrics of its calls and of events inside it and its loops."""
     engine.watched_by(metrics)
     metrics.running_on(engine.backend_label)
     return cast(Engine, Proxy(engine, _Counting(engine, metrics).wrap))
 
 
 class _Counting:
-    """Each method is told of calls that are over, of the operations that `_TOLD` has for it."""
+    """Each public method records finished calls of the operations that `_TOLD` maps to it."""
 
     def __init__(self, engine: Engine, metrics: Metrics) -> None:
         self._engine, self._metrics = engine, metrics
         self._lanes: dict[ExecutionId, str] = {}
-        """Of what was claimed here: those who end it by naming its lease do not say where it was."""
+        """Lanes of claimed executions: calls that end one by its lease do not name the lane."""
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
         told = _TOLD.get(name)
@@ -82,16 +82,16 @@ class _Counting:
         return counted
 
     def _tell(self, told: Callable[[_Counting, Call], None], call: Call) -> None:
-        """What was done is done, whether it can be counted or not."""
+        """Record a call; a failure to record does not affect its answer."""
         try:
             told(self, call)
         except Exception:
-            log.exception("a call could not be counted")
+            log.exception("call not recorded in metrics")
 
     # ---- claims
 
     def claim(self, call: Call) -> None:
-        """One that waits for work to come is not timed: that says nothing about the store."""
+        """Claims that wait for work are not timed: their duration does not measure the store."""
         policy = call.arg(2, "policy")
         if not isinstance(policy, ClaimPolicy) or not policy.max_wait_ms:
             valid = not isinstance(call.error, ValidationError)
@@ -142,7 +142,7 @@ class _Counting:
                 self._ended(handle, "ok")
 
     def complete_and_claim(self, call: Call) -> None:
-        """What is timed is the journey, for both."""
+        """The round trip is timed as a claim."""
         self.claim(
             Call(
                 (call.arg(1, "lane"), (), call.arg(3, "policy")), {}, call.seconds, error=call.error
@@ -264,7 +264,7 @@ def _category(reason: Any, kind: Any) -> str:
 
 
 def _age_s(ident: ExecutionId) -> float | None:
-    """Since its id was made, which a time-ordered one tells."""
+    """Seconds since a time-ordered id was created."""
     if ident.uuid.version != 7:
         return None
     return max(time.time() - (ident.uuid.int >> 80) / 1_000, 0.0)

@@ -1,4 +1,4 @@
-"""The engine of a server: the same operations, each one call. What needs no server is decided here."""
+"""The engine of a server: each operation is one HTTP call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.event import Channel, ScannerFilter
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
-from flowfabric.remote.remote_waiter import Heard, RemoteWaiter
+from flowfabric.remote.remote_waiter import RemoteWaiter, TopicKey
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
 from flowfabric.wire.json_codec import decoder, encode
@@ -30,14 +30,14 @@ CLAIM, CALL_OFF = "claim_many", "/v1/claims/call-off"
 
 
 class RemoteEngine:
-    """Offers what `wire.operations` lists, and raises `Unavailable` for anything else the engine can do."""
+    """Provides the operations of `wire.operations`; others raise `Unavailable`."""
 
     may_wait = True
-    """A call to it is a journey: better one that waits there than two."""
+    """A claim may wait on the server, which saves round trips."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
-        self._seen: dict[Heard, int] = {}
+        self._seen: dict[TopicKey, int] = {}
         self.onlooker: Telemetry = NO_TELEMETRY
 
     async def call(self, name: str, arguments: Any) -> Any:
@@ -55,7 +55,7 @@ class RemoteEngine:
         )
         return decoder(answer_type(name))(answer)
 
-    # ---- what is not one call
+    # ---- operations that are not one call
 
     @property
     def backend_label(self) -> str:
@@ -66,7 +66,7 @@ class RemoteEngine:
         return "that of the server"
 
     async def prepare(self) -> str | None:
-        """Whether it is there and lets us in; its schema is its own affair."""
+        """Check that the server answers and accepts the token; it migrates its own schema."""
         await self.call("ping", request_type("ping")())
         return None
 
@@ -126,16 +126,16 @@ class RemoteEngine:
         return found[0].handle if found else None
 
     async def call_off(self, worker_instance_id: str) -> None:
-        """Claims of this worker that wait on the server are answered now, with what they were granted or with nothing."""
+        """Cancel the claims of this worker that wait on the server; granted ones are answered."""
         await self._transport.post(
             CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True
         )
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
-        """Its loops run on the server."""
+        """Nothing to do: the loops run on the server."""
 
     def watched_by(self, onlooker: Telemetry) -> None:
-        """What happens inside the engine, its server can tell; here it is only what the worker says."""
+        """Set the telemetry of the worker; the server records events inside the engine."""
         self.onlooker = onlooker
 
     async def close(self) -> None:
@@ -155,7 +155,7 @@ class RemoteEngine:
 
 
 def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What is sent again must be known again: calls that count get a key of their own, if they have none."""
+    """Add an idempotency key to a call that has none, so that it can be sent again."""
     if name == "report_usage" and not given["usage"].dedup_key:
         return {**given, "usage": structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")}
     if name == "suspend" and not given["args"].idempotency_key:
@@ -190,7 +190,8 @@ def _remote(operation: Operation) -> Callable[..., Awaitable[Any]]:
         del given["self"]
         if given.pop("connection", None) is not None:
             raise ConfigError(
-                f"{name}: connection: a server cannot join your transaction; connect to the database itself for that"
+                f"{name}: connection: a server cannot join a transaction of the caller; "
+                "connect to the database directly"
             )
         if name in _KEYED:
             given = _keyed(name, given)

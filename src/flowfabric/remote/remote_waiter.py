@@ -1,4 +1,4 @@
-"""A bell that hangs on a server: waiting for it is asking there, with what was heard last."""
+"""A waiter for work on a server: it waits by a long poll with the last counter it has seen."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from flowfabric.engine.events.long_poll import MAX_POLL_MS
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
 
-Heard = tuple[frozenset[str], str | None]
-"""The lanes and the namespace that a count was heard for."""
+TopicKey = tuple[frozenset[str], str | None]
+"""The lanes and the namespace of a counter."""
 
 
 class RemoteWaiter:
-    """As a `Waiter`: enter it, arm it, look, then wait. What rang since the last wait counts, so nothing falls in between."""
+    """As a `Waiter`: enter it, arm it, check, then wait.
+
+    Wake-ups since the last wait count, so that none is missed between the check and the wait.
+    """
 
     topics: tuple[Any, ...] = ()
 
     def __init__(
-        self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]
+        self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[TopicKey, int]
     ) -> None:
         self._engine, self._lanes, self._namespace, self._seen = (
             cast("Engine", engine),
@@ -44,7 +47,7 @@ class RemoteWaiter:
         self._rung.set()
 
     async def wait(self, timeout_s: float | None) -> bool:
-        """True when there may be work, or somebody here rang; False when the time is up."""
+        """True if there may be work or `ring` was called; False after the timeout."""
         rung = asyncio.create_task(self._rung.wait())
         asked = asyncio.create_task(self._ask(timeout_s))
         try:

@@ -1,4 +1,4 @@
-"""Workers that are admitted by the server, and what an operator sees of workers, lanes and schedules."""
+"""Routes of workers, lanes, schedules and the signing key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane
 from flowfabric.model.lease import ClaimGrant, IssueGrantArgs, NotReclaimable, ReclaimCapExceeded
 from flowfabric.model.schedule import ScheduleMarks
-from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.server.route import ApiRequest, Reply, Route, bad_request
 from flowfabric.server.routes.executions import LaneName
 from flowfabric.wire.operations import Bound, Role
 
@@ -43,13 +43,13 @@ class Claim(Struct, frozen=True, kw_only=True):
     namespace: str | None = "default"
 
 
-async def claim(ask: Ask) -> Reply:
-    """Picks the best execution of a namespace for a worker and reserves it, if its budgets, quotas and capabilities allow."""
-    body: Claim = ask.body
-    worker = identifier(ask.path["worker_id"], "worker_id")
+async def claim(request: ApiRequest) -> Reply:
+    """Reserves the next execution of a lane for a worker, within budgets and quotas."""
+    body: Claim = request.body
+    worker = identifier(request.path["worker_id"], "worker_id")
     instance = identifier(body.worker_instance_id, "worker_instance_id")
     lane = str(lane_id(body.lane_id))
-    granted = await ask.engine.claim_for_worker(
+    granted = await request.engine.claim_for_worker(
         lane, worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), body.namespace
     )
     if not isinstance(granted, ClaimGrant):
@@ -61,11 +61,15 @@ class CallOff(Struct, frozen=True):
     worker_instance_id: str
 
 
-async def call_off(ask: Ask) -> Reply:
-    """Answers the claims of a worker that wait for work: it stops, and wants none."""
+async def call_off(request: ApiRequest) -> Reply:
+    """Cancels the waiting claims of a worker that is stopping."""
     return Reply(
         200,
-        {"called_off": ask.server.waits.call_off((ask.caller.name, ask.body.worker_instance_id))},
+        {
+            "called_off": request.server.pending_claims.cancel(
+                (request.caller.name, request.body.worker_instance_id)
+            )
+        },
     )
 
 
@@ -80,11 +84,11 @@ class Reclaim(Struct, frozen=True, kw_only=True):
     worker_capabilities: list[str] = []
 
 
-async def reclaim(ask: Ask) -> Reply:
-    """Reserves an execution whose lease was lost for the worker that goes on with it."""
-    body: Reclaim = ask.body
+async def reclaim(request: ApiRequest) -> Reply:
+    """Reserves an execution with a lost lease for the worker that continues it."""
+    body: Reclaim = request.body
     args = IssueGrantArgs(
-        execution_id=ask.execution(),
+        execution_id=request.execution(),
         worker_id=identifier(body.worker_id, "worker_id"),
         worker_instance_id=identifier(body.worker_instance_id, "worker_instance_id"),
         lane_id=body.lane_id,
@@ -94,7 +98,7 @@ async def reclaim(ask: Ask) -> Reply:
         route_snapshot_json=body.route_snapshot_json,
         admission_summary=body.admission_summary,
     )
-    made = await ask.engine.issue_reclaim_grant(args)
+    made = await request.engine.issue_reclaim_grant(args)
     word = {NotReclaimable: "not_reclaimable", ReclaimCapExceeded: "reclaim_cap_exceeded"}.get(
         type(made), "granted"
     )
@@ -109,9 +113,11 @@ class WorkersQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def workers(ask: Ask) -> Reply:
-    """The workers of a namespace that say they are alive."""
-    return Reply(200, await ask.engine.list_workers(ask.query.namespace, limit=ask.query.limit))
+async def workers(request: ApiRequest) -> Reply:
+    """The live workers of a namespace."""
+    return Reply(
+        200, await request.engine.list_workers(request.query.namespace, limit=request.query.limit)
+    )
 
 
 class LanesQuery(Struct, frozen=True):
@@ -119,57 +125,69 @@ class LanesQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def lanes(ask: Ask) -> Reply:
-    """The lanes there are."""
-    return Reply(200, await ask.engine.list_lanes(ask.query.cursor or None, ask.query.limit))
+async def lanes(request: ApiRequest) -> Reply:
+    """Lists the lanes."""
+    return Reply(
+        200, await request.engine.list_lanes(request.query.cursor or None, request.query.limit)
+    )
 
 
-async def lane(ask: Ask) -> Reply:
-    """How a lane stands."""
-    found = await ask.engine.read_lane(str(lane_id(ask.path["lane"])))
+async def lane(request: ApiRequest) -> Reply:
+    """The state of a lane."""
+    found = await request.engine.read_lane(str(lane_id(request.path["lane"])))
     if found is None:
-        raise NotFound("lane", ask.path["lane"])
+        raise NotFound("lane", request.path["lane"])
     return Reply(200, found)
 
 
-async def pause(ask: Ask) -> Reply:
-    """Nothing of the lane is handed out until it is resumed."""
-    await ask.engine.pause_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+async def pause(request: ApiRequest) -> Reply:
+    """Pauses a lane: nothing is claimed from it until it is resumed."""
+    await request.engine.pause_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
-async def resume(ask: Ask) -> Reply:
-    """The lane works again."""
-    await ask.engine.resume_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+async def resume(request: ApiRequest) -> Reply:
+    """Resumes a lane."""
+    await request.engine.resume_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
-async def drain(ask: Ask) -> Reply:
-    """The lane takes nothing new, and works off what it has."""
-    await ask.engine.drain_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+async def drain(request: ApiRequest) -> Reply:
+    """Drains a lane: it accepts no new executions and finishes those it has."""
+    await request.engine.drain_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
 class Namespaced(Struct, frozen=True):
     namespace: str = "default"
 
 
-async def schedules(ask: Ask) -> Reply:
-    """How far each schedule of a namespace has got."""
-    return Reply(200, await ask.engine.read_schedules(ask.query.namespace))
+async def schedules(request: ApiRequest) -> Reply:
+    """The last tick of each schedule of a namespace."""
+    return Reply(200, await request.engine.read_schedules(request.query.namespace))
 
 
-async def pause_schedule(ask: Ask) -> Reply:
-    """Its ticks are left out until it is resumed."""
+async def pause_schedule(request: ApiRequest) -> Reply:
+    """Pauses a schedule: its ticks are skipped until it is resumed."""
     return Reply(
-        200, {"changed": await ask.engine.pause_schedule(ask.query.namespace, ask.path["name"])}
+        200,
+        {
+            "changed": await request.engine.pause_schedule(
+                request.query.namespace, request.path["name"]
+            )
+        },
     )
 
 
-async def resume_schedule(ask: Ask) -> Reply:
-    """It goes on with the ticks that are still to come."""
+async def resume_schedule(request: ApiRequest) -> Reply:
+    """Resumes a schedule with its next tick."""
     return Reply(
-        200, {"changed": await ask.engine.resume_schedule(ask.query.namespace, ask.path["name"])}
+        200,
+        {
+            "changed": await request.engine.resume_schedule(
+                request.query.namespace, request.path["name"]
+            )
+        },
     )
 
 
@@ -178,11 +196,11 @@ class Rotation(Struct, frozen=True):
     new_secret_hex: str
 
 
-async def rotate(ask: Ask) -> Reply:
-    """A new key signs from now on; tokens of the former one stay good for the grace."""
-    from flowfabric.server.key_rotation import rotated
+async def rotate(request: ApiRequest) -> Reply:
+    """Rotates the signing key; tokens of the previous key stay valid for the grace period."""
+    from flowfabric.server.key_rotation import rotate_key
 
-    return await rotated(ask, ask.body.new_kid, ask.body.new_secret_hex)
+    return await rotate_key(request, request.body.new_kid, request.body.new_secret_hex)
 
 
 _LANE: dict[str, Any] = {"role": Role.OPERATE, "tag": "operators", "answers": {200: Lane}}

@@ -1,4 +1,4 @@
-"""What the tests of layers share: a clock moved by hand, an engine that answers as told, and a layer that writes down."""
+"""A manual clock, a scripted engine and a recording layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each layer does with each call."""
+"""The effect of each layer on calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .helpers import AWAY, Hands, Moody, Noted, Written, pinged
 # ---- stacking
 
 
-async def test_the_last_is_outermost_and_every_one_is_told(moody: Moody) -> None:
+async def test_the_last_layer_is_outermost_and_all_are_called(moody: Moody) -> None:
     said: list[str] = []
     assert await pinged(moody.under(Noted("inner", said), Noted("outer", said))) == "ok"
     assert said == [
@@ -51,7 +51,7 @@ async def test_the_last_is_outermost_and_every_one_is_told(moody: Moody) -> None
     ]
 
 
-async def test_one_that_is_refused_is_not_made_and_told_all_the_same(moody: Moody) -> None:
+async def test_a_refused_call_is_not_made_and_is_reported(moody: Moody) -> None:
     said: list[str] = []
     layers = Noted("inner", said), Noted("middle", said, NotFound("flow")), Noted("outer", said)
     assert await pinged(moody.under(*layers)) == "flow not found"
@@ -75,7 +75,7 @@ async def test_an_answer_is_not_lost_by_telling_of_it(
     assert "ping: Broken could not take the end of a call" in caplog.text
 
 
-async def test_a_call_that_is_cancelled_is_told(moody: Moody) -> None:
+async def test_a_cancelled_call_is_reported(moody: Moody) -> None:
     said: list[str] = []
     moody.errors = [asyncio.CancelledError()]
     with pytest.raises(asyncio.CancelledError):
@@ -104,7 +104,7 @@ async def test_no_layers_no_wrapping(memory: Engine) -> None:
     assert with_layers(memory) is memory
 
 
-async def test_it_opens_and_closes_whatever_the_layers_say(memory: Engine) -> None:
+async def test_open_and_close_bypass_layers(memory: Engine) -> None:
     async with with_layers(memory, Noted("no", [], NotFound("flow"))):
         pass
 
@@ -341,7 +341,7 @@ async def test_the_defaults(moody: Moody, hands: Hands) -> None:
     assert await pinged(engine) == "ok"
 
 
-async def test_a_refused_call_says_that_nothing_was_done(moody: Moody, hands: Hands) -> None:
+async def test_a_refused_call_is_not_doubtful(moody: Moody, hands: Hands) -> None:
     moody.errors = [AWAY]
     engine = moody.under(CircuitBreakerLayer(threshold=1, clock=hands))
     await pinged(engine)
@@ -416,7 +416,7 @@ async def test_a_probe_that_another_breaker_refuses_is_over(moody: Moody, hands:
     assert await pinged(engine) == "ok"
 
 
-async def test_what_another_breaker_refuses_does_not_count(moody: Moody, hands: Hands) -> None:
+async def test_refusals_of_another_breaker_do_not_count(moody: Moody, hands: Hands) -> None:
     inner = CircuitBreakerLayer(threshold=1, cool_down=10, clock=hands)
     outer = CircuitBreakerLayer(threshold=2, cool_down=1_000, clock=hands)
     engine = moody.under(inner, outer)

@@ -1,4 +1,4 @@
-"""Who may do what: every route against every credential, from a table that is written by hand."""
+"""Every route with every credential, from a table written by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yarl import URL
 
 from flowfabric.engine.engine import Engine
 from flowfabric.server.route import Route
-from flowfabric.server.route_list import ROUTES
+from flowfabric.server.routes import ROUTES
 from flowfabric.wire.operations import OPERATIONS, Role
 from tests.engine.flow_helpers import empty_flow
 from tests.engine.helpers import running
@@ -238,7 +238,7 @@ async def test_each_credential_on_every_route(
 
 
 @memory
-async def test_what_is_elsewhere_and_what_is_nowhere_are_told_alike(
+async def test_entities_of_other_namespaces_look_missing(
     engine: Engine, tmp_path: Path
 ) -> None:
     """A token of one namespace cannot tell another's from what was never there, on any route."""
