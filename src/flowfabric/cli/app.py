@@ -299,8 +299,7 @@ def _run(run: Callable[[], int]) -> None:
 
 
 _TARGET = typer.Argument(
-    metavar="APP",
-    help="app.py, package.module, or either with the name of the App: app.py:app",
+    metavar="APP", help="app.py, package.module, or either with the name of the App: app.py:app"
 )
 _CONCURRENCY = typer.Option(min=1, max=10_000, help="How many tasks at once.")
 
@@ -319,8 +318,7 @@ def worker(
         typer.Option(metavar="SPAN", help="How long running tasks may take to finish at a stop."),
     ] = "30s",
     metrics: Annotated[
-        str | None,
-        typer.Option(metavar="PORT", help="Serve metrics on this port or host:port."),
+        str | None, typer.Option(metavar="PORT", help="Serve metrics on this port or host:port.")
     ] = None,
 ) -> None:
     """Runs the tasks of an App until SIGTERM or Ctrl-C, then finishes running tasks."""

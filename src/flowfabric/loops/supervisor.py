@@ -18,12 +18,7 @@ from flowfabric.loops.flows import (
     FlowProjector,
 )
 from flowfabric.loops.lease_expiry import LeaseExpiry
-from flowfabric.loops.limits import (
-    BudgetReconciler,
-    BudgetResets,
-    LimitReleaser,
-    QuotaReconciler,
-)
+from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitReleaser, QuotaReconciler
 from flowfabric.loops.loop import Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser

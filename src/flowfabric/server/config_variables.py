@@ -146,10 +146,7 @@ VARIABLES = (
         "0 writes no lease event for a renewal; most lease events are renewals",
     ),
     Variable(
-        "FF_METRICS",
-        "1",
-        values.flag,
-        "0 disables metrics and /metrics; traces are not affected",
+        "FF_METRICS", "1", values.flag, "0 disables metrics and /metrics; traces are not affected"
     ),
     Variable(
         "FF_METRICS_OPEN", "0", values.flag, "1 serves /metrics without a token; it names lanes"
@@ -164,10 +161,7 @@ VARIABLES = (
     ),
     Variable(sentry.ENVIRONMENT, sentry.PRODUCTION, str, "the environment reported to Sentry"),
     Variable(
-        sentry.RELEASE,
-        "",
-        str,
-        "the release reported to Sentry; empty: the version of FlowFabric",
+        sentry.RELEASE, "", str, "the release reported to Sentry; empty: the version of FlowFabric"
     ),
     *(
         Variable(name, "", values.interval, f"longest sleep of the loop {field[:-3]}")

@@ -137,10 +137,7 @@ class Endpoint:
         except Exception:
             log.exception("request failed", extra={"method": route.method, "route": route.path})
             return problem(
-                500,
-                "the server failed; its log has the details",
-                code="internal",
-                retryable=False,
+                500, "the server failed; its log has the details", code="internal", retryable=False
             )
 
     async def _decode(self, route: Route, request: Request, caller: Caller) -> ApiRequest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from uuid import UUID
 
 from msgspec import Struct
@@ -115,6 +115,44 @@ class Route(Struct, frozen=True):
     @property
     def summary(self) -> str:
         return (self.handler.__doc__ or self.path).strip().splitlines()[0]
+
+
+OK: dict[int, Any] = {200: dict[str, Any]}
+CREATED: dict[int, Any] = {200: dict[str, Any], 201: dict[str, Any]}
+
+
+class RouteOptions(TypedDict, total=False):
+    """The fields of `Route` that a group or a route may set."""
+
+    role: Role | None
+    bound: Bound
+    subject: str
+    body: Any
+    query: Any
+    limit: int
+    answers: dict[int, Any]
+    media: str
+    tag: str
+    streams: bool
+    form: bool
+    waits: bool
+
+
+class RouteGroup:
+    """The routes of a module with shared defaults; a call returns the decorator of a handler."""
+
+    def __init__(self, **defaults: Unpack[RouteOptions]) -> None:
+        self._defaults = RouteOptions(answers=OK) | defaults
+        self.all: list[Route] = []
+
+    def __call__(
+        self, method: str, path: str, **options: Unpack[RouteOptions]
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self.all.append(Route(method, path, handler, **(self._defaults | options)))
+            return handler
+
+        return add
 
 
 def bad_request(message: str) -> ValidationError:

@@ -155,9 +155,7 @@ def graphs_are_whole(snapshot: Snapshot) -> Iterator[Violation]:
         for event in snapshot.completions.get(exec_key, []):
             if event["flow_id"] not in (None, member.flow_id):
                 yield Violation(
-                    "graphs",
-                    about(exec_key),
-                    f"event {event['event_id']} names another flow",
+                    "graphs", about(exec_key), f"event {event['event_id']} names another flow"
                 )
 
 

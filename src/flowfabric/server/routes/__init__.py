@@ -19,14 +19,14 @@ from flowfabric.server.routes import (
 from flowfabric.wire.operations import Bound
 
 ROUTES: tuple[Route, ...] = (
-    *health.ROUTES,
-    *executions.ROUTES,
-    *waitpoints.ROUTES,
-    *streams.ROUTES,
-    *flows.ROUTES,
-    *limits.ROUTES,
-    *workers.ROUTES,
-    *approvals.ROUTES,
+    *health.routes.all,
+    *executions.routes.all,
+    *waitpoints.routes.all,
+    *streams.routes.all,
+    *flows.routes.all,
+    *limits.routes.all,
+    *workers.routes.all,
+    *approvals.routes.all,
     *engine.ROUTES,
 )
 

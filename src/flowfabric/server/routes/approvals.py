@@ -6,7 +6,7 @@ The token in the link is the only credential.
 from __future__ import annotations
 
 from html import escape
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
-from flowfabric.server.route import ApiRequest, Reply, Route
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.server.routes.waitpoints import deliver
 from flowfabric.wire.operations import Bound
 
@@ -39,6 +39,15 @@ button:first-of-type{{background:#14532d;border-color:#14532d;color:#fff}}
 button{{background:#333;color:#eee}}}}
 </style><main>{main}</main></html>"""
 ANSWERS = ("approved", "rejected")
+
+
+routes = RouteGroup(
+    tag="approvals",
+    role=None,
+    bound=Bound.FREE,
+    answers={200: None, 404: None, 410: None},
+    media="text/html",
+)
 
 
 class Link(Struct, frozen=True):
@@ -83,9 +92,7 @@ def _refused(error: EngineError) -> Reply:
         )
     if isinstance(error, ValidationError) and "token_expired" in str(error):
         return _page(
-            410,
-            "Expired",
-            "<h1>This link has expired</h1><p>Ask its sender for a new one.</p>",
+            410, "Expired", "<h1>This link has expired</h1><p>Ask its sender for a new one.</p>"
         )
     return _page(
         404,
@@ -105,6 +112,7 @@ async def _waitpoint(request: ApiRequest, token: str) -> WaitpointListed:
     )
 
 
+@routes("GET", "/approve/{id}/{waitpoint_id}", query=Link)
 async def show(request: ApiRequest) -> Reply:
     """The page with the question; it needs no script."""
     try:
@@ -148,6 +156,7 @@ def _payload(waitpoint: WaitpointListed, text: str) -> bytes | None:
     return msgspec.json.encode(text) if is_text else text.encode()
 
 
+@routes("POST", "/approve/{id}/{waitpoint_id}", body=Answer, form=True)
 async def answer(request: ApiRequest) -> Reply:
     """Delivers the answer; a repeated answer counts once."""
     body: Answer = request.body
@@ -186,18 +195,3 @@ async def answer(request: ApiRequest) -> Reply:
         "Thank you",
         f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>",
     )
-
-
-_LINK: dict[str, Any] = {
-    "role": None,
-    "bound": Bound.FREE,
-    "answers": {200: None, 404: None, 410: None},
-    "media": "text/html",
-    "tag": "approvals",
-}
-_PATH = "/approve/{id}/{waitpoint_id}"
-
-ROUTES = (
-    Route("GET", _PATH, show, query=Link, **_LINK),
-    Route("POST", _PATH, answer, body=Answer, form=True, **_LINK),
-)

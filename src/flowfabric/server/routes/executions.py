@@ -24,13 +24,13 @@ from flowfabric.server.numbers import I32, U16, Time, clamp_time
 from flowfabric.server.policies import NewPolicy, engine_policy
 from flowfabric.server.route import (
     BULK,
-    CONTROL,
+    CREATED,
     LARGE,
     MAX_INDEX_DIGITS,
     ApiRequest,
     MissingEntity,
     Reply,
-    Route,
+    RouteGroup,
     bad_request,
     require_match,
     tagged,
@@ -39,6 +39,9 @@ from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
 LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
+
+
+routes = RouteGroup(tag="executions", role=Role.READ, bound=Bound.EXECUTION)
 
 
 class NewExecution(Struct, frozen=True, kw_only=True):
@@ -114,6 +117,15 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
     )
 
 
+@routes(
+    "POST",
+    "/v1/executions",
+    role=Role.SUBMIT,
+    bound=Bound.NAMESPACE,
+    body=NewExecution,
+    limit=LARGE,
+    answers=CREATED,
+)
 async def create(request: ApiRequest) -> Reply:
     """Creates an execution, or returns the one with the same id or idempotency key."""
     args = args_of(request.body)
@@ -123,6 +135,16 @@ async def create(request: ApiRequest) -> Reply:
     return Reply(201 if isinstance(made, Created) else 200, tagged(made))
 
 
+@routes(
+    "POST",
+    "/v1/executions/batch",
+    role=Role.SUBMIT,
+    bound=Bound.NAMESPACE,
+    subject="executions",
+    body=NewExecutions,
+    limit=BULK,
+    answers={200: list[dict[str, Any]]},
+)
 async def create_batch(request: ApiRequest) -> Reply:
     """Creates many executions, answered in order. One invalid entry refuses the whole batch."""
     if len(request.body.executions) > MAX_BULK_CREATE:
@@ -146,6 +168,9 @@ class Listed(Struct, frozen=True):
     next_cursor: str | None
 
 
+@routes(
+    "GET", "/v1/executions", bound=Bound.NEVER, query=Listing, limit=LARGE, answers={200: Listed}
+)
 async def listed(request: ApiRequest) -> Reply:
     """Lists the executions of one partition in the order of their ids."""
     query: Listing = request.query
@@ -162,6 +187,7 @@ async def listed(request: ApiRequest) -> Reply:
     return Reply(200, Listed(list(page.items), page.next_cursor))
 
 
+@routes("GET", "/v1/executions/{id}")
 async def info(request: ApiRequest) -> Reply:
     """The state of an execution with its times and counters."""
     found = await request.engine.read_execution_info(request.execution())
@@ -176,6 +202,7 @@ async def info(request: ApiRequest) -> Reply:
     return Reply(200, fields)
 
 
+@routes("GET", "/v1/executions/{id}/state", answers={200: str})
 async def state(request: ApiRequest) -> Reply:
     """The public state, as one word."""
     found = await request.engine.read_execution_state(request.execution())
@@ -184,6 +211,7 @@ async def state(request: ApiRequest) -> Reply:
     return Reply(200, found)
 
 
+@routes("GET", "/v1/executions/{id}/result", answers={200: None}, media="application/octet-stream")
 async def result(request: ApiRequest) -> Reply:
     """The bytes that the execution was completed with."""
     found = await request.engine.get_execution_result(request.execution())
@@ -201,6 +229,7 @@ class Waited(Struct, frozen=True):
     terminal: bool
 
 
+@routes("GET", "/v1/executions/{id}/wait", query=Waiting, answers={200: Waited}, waits=True)
 async def wait(request: ApiRequest) -> Reply:
     """Waits until the execution has ended or the timeout has passed, and returns its state."""
     found = await request.engine.wait_for_outcome(request.execution(), request.query.timeout_ms)
@@ -219,6 +248,7 @@ class Cancel(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
+@routes("POST", "/v1/executions/{id}/cancel", role=Role.SUBMIT, body=Cancel)
 async def cancel(request: ApiRequest) -> Reply:
     """Cancels an execution in any state that has not ended."""
     body: Cancel = request.body
@@ -238,6 +268,7 @@ class Priority(Struct, frozen=True):
     new_priority: I32
 
 
+@routes("PUT", "/v1/executions/{id}/priority", role=Role.OPERATE, body=Priority)
 async def priority(request: ApiRequest) -> Reply:
     """Changes the priority of a waiting execution."""
     args = ChangePriorityArgs(
@@ -246,18 +277,21 @@ async def priority(request: ApiRequest) -> Reply:
     return Reply(200, tagged(await request.engine.change_priority(args)))
 
 
+@routes("POST", "/v1/executions/{id}/replay", role=Role.OPERATE)
 async def replay(request: ApiRequest) -> Reply:
     """Runs an ended execution again."""
     args = ReplayExecutionArgs(execution_id=request.execution(), requested_by=request.caller.name)
     return Reply(200, tagged(await request.engine.replay_execution(args)))
 
 
+@routes("POST", "/v1/executions/{id}/revoke-lease", role=Role.OPERATE)
 async def revoke(request: ApiRequest) -> Reply:
     """Revokes the lease of a running execution."""
     args = RevokeLeaseArgs(execution_id=request.execution(), reason="operator_revoke")
     return Reply(200, tagged(await request.engine.revoke_lease(args)))
 
 
+@routes("GET", "/v1/executions/{id}/tags", answers={200: dict[str, str]})
 async def tags(request: ApiRequest) -> Reply:
     """The tags of an execution."""
     found = await request.engine.describe_execution(request.execution())
@@ -270,6 +304,9 @@ class Tags(Struct, frozen=True):
     tags: dict[str, str]
 
 
+@routes(
+    "PUT", "/v1/executions/{id}/tags", role=Role.OPERATE, body=Tags, answers={200: dict[str, int]}
+)
 async def put_tags(request: ApiRequest) -> Reply:
     """Sets tags; other tags are unchanged."""
     return Reply(
@@ -278,6 +315,7 @@ async def put_tags(request: ApiRequest) -> Reply:
     )
 
 
+@routes("GET", "/v1/executions/{id}/explain")
 async def explain(request: ApiRequest) -> Reply:
     """Why the execution is in its state, and what would change it."""
     return Reply(200, await request.engine.explain_execution(request.execution()))
@@ -288,6 +326,7 @@ class Paging(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
+@routes("GET", "/v1/executions/{id}/history", query=Paging)
 async def history(request: ApiRequest) -> Reply:
     """The events of an execution, in order."""
     return Reply(
@@ -298,6 +337,7 @@ async def history(request: ApiRequest) -> Reply:
     )
 
 
+@routes("GET", "/v1/executions/{id}/attempts", query=Paging)
 async def attempts(request: ApiRequest) -> Reply:
     """The attempts of an execution, in order."""
     after = request.query.after
@@ -309,78 +349,3 @@ async def attempts(request: ApiRequest) -> Reply:
     if not found.items and await request.engine.read_execution_state(request.execution()) is None:
         raise MissingEntity("execution", request.execution())
     return Reply(200, found)
-
-
-_ID = "/v1/executions/{id}"
-_READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.EXECUTION, "tag": "executions"}
-_OPERATE: dict[str, Any] = {
-    "role": Role.OPERATE,
-    "bound": Bound.EXECUTION,
-    "tag": "executions",
-    "limit": CONTROL,
-}
-_SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "executions"}
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/executions",
-        create,
-        bound=Bound.NAMESPACE,
-        body=NewExecution,
-        limit=LARGE,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        "/v1/executions/batch",
-        create_batch,
-        bound=Bound.NAMESPACE,
-        subject="executions",
-        body=NewExecutions,
-        limit=BULK,
-        answers={200: list[dict[str, Any]]},
-        **_SUBMIT,
-    ),
-    Route(
-        "GET",
-        "/v1/executions",
-        listed,
-        query=Listing,
-        limit=LARGE,
-        answers={200: Listed},
-        tag="executions",
-    ),
-    Route("GET", _ID, info, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/state", state, answers={200: str}, **_READ),
-    Route(
-        "GET",
-        f"{_ID}/result",
-        result,
-        answers={200: None},
-        media="application/octet-stream",
-        **_READ,
-    ),
-    Route("GET", f"{_ID}/wait", wait, query=Waiting, answers={200: Waited}, waits=True, **_READ),
-    Route("GET", f"{_ID}/explain", explain, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/history", history, query=Paging, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/attempts", attempts, query=Paging, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/tags", tags, answers={200: dict[str, str]}, **_READ),
-    Route("PUT", f"{_ID}/tags", put_tags, body=Tags, answers={200: dict[str, int]}, **_OPERATE),
-    Route(
-        "POST",
-        f"{_ID}/cancel",
-        cancel,
-        body=Cancel,
-        bound=Bound.EXECUTION,
-        answers={200: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route(
-        "PUT", f"{_ID}/priority", priority, body=Priority, answers={200: dict[str, Any]}, **_OPERATE
-    ),
-    Route("POST", f"{_ID}/replay", replay, answers={200: dict[str, Any]}, **_OPERATE),
-    Route("POST", f"{_ID}/revoke-lease", revoke, answers={200: dict[str, Any]}, **_OPERATE),
-)

@@ -30,9 +30,10 @@ from flowfabric.server.flow_cancel_job import cancel_members
 from flowfabric.server.numbers import U64, Time, clamp
 from flowfabric.server.route import (
     BULK,
+    CREATED,
     ApiRequest,
     Reply,
-    Route,
+    RouteGroup,
     bad_request,
     require_match,
     tagged,
@@ -44,6 +45,9 @@ MAX_LISTED = 1_000
 log = logging.getLogger("flowfabric.server")
 
 
+routes = RouteGroup(tag="flows", role=Role.SUBMIT, bound=Bound.FLOW)
+
+
 class NewFlow(Struct, frozen=True, kw_only=True):
     flow_id: UUID | None = None
     flow_kind: str = "dag"
@@ -51,6 +55,7 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
+@routes("POST", "/v1/flows", bound=Bound.NAMESPACE, body=NewFlow, answers=CREATED)
 async def create(request: ApiRequest) -> Reply:
     """Creates an empty flow, or returns the one with the same id."""
     body: NewFlow = request.body
@@ -69,6 +74,7 @@ class NewMember(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
+@routes("POST", "/v1/flows/{id}/members", body=NewMember, answers=CREATED)
 async def add_member(request: ApiRequest) -> Reply:
     """Adds an execution to a flow."""
     require_match(request.uuid(), request.body.flow_id, "flow_id")
@@ -106,6 +112,7 @@ class NewEdge(Edge, frozen=True, kw_only=True):
     expected_graph_revision: U64
 
 
+@routes("POST", "/v1/flows/{id}/edges", body=NewEdge, answers={201: dict[str, Any]})
 async def stage_edge(request: ApiRequest) -> Reply:
     """Stages a dependency between two members."""
     args = StageDependencyEdgeArgs(
@@ -118,6 +125,7 @@ class AppliedEdge(Edge, frozen=True, kw_only=True):
     graph_revision: U64 = 0
 
 
+@routes("POST", "/v1/flows/{id}/edges/apply", body=AppliedEdge, answers={200: Any})
 async def apply_edge(request: ApiRequest) -> Reply:
     """Applies a staged dependency: its child waits from now on."""
     args = ApplyDependencyArgs(**_edge(request), graph_revision=clamp(request.body.graph_revision))
@@ -152,6 +160,7 @@ async def _with_all_members(request: ApiRequest, policy: str) -> Reply:
     )
 
 
+@routes("POST", "/v1/flows/{id}/cancel", body=CancelFlow, query=Wait)
 async def cancel(request: ApiRequest) -> Reply:
     """Cancels a flow and its members; with `wait=true`, answers after the members' cancels."""
     body: CancelFlow = request.body
@@ -229,6 +238,9 @@ class NewGraph(Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
+@routes(
+    "POST", "/v1/flows/graph", bound=Bound.NAMESPACE, body=NewGraph, limit=BULK, answers=CREATED
+)
 async def graph(request: ApiRequest) -> Reply:
     """Creates a whole graph in one transaction."""
     body: NewGraph = request.body
@@ -241,12 +253,7 @@ async def graph(request: ApiRequest) -> Reply:
             for node in body.nodes
         ],
         edges=[
-            GraphEdge(
-                edge.upstream,
-                edge.downstream,
-                edge.data_passing_ref,
-                edge.dependency_kind,
-            )
+            GraphEdge(edge.upstream, edge.downstream, edge.data_passing_ref, edge.dependency_kind)
             for edge in body.edges
         ],
         policies={
@@ -263,6 +270,7 @@ async def graph(request: ApiRequest) -> Reply:
     return Reply(200, tagged(made, "AlreadySatisfied"))
 
 
+@routes("GET", "/v1/flows/{id}", role=Role.READ)
 async def describe(request: ApiRequest) -> Reply:
     """The state of a flow with its edge groups."""
     found = await request.engine.describe_flow(request.uuid())
@@ -271,12 +279,14 @@ async def describe(request: ApiRequest) -> Reply:
     return Reply(200, found)
 
 
+@routes("GET", "/v1/flows/{id}/members", role=Role.READ, answers={200: list[Any]})
 async def members(request: ApiRequest) -> Reply:
     """The members of a flow."""
     await describe(request)
     return Reply(200, await request.engine.flow_members(request.uuid()))
 
 
+@routes("GET", "/v1/flows/{id}/edges", role=Role.READ, answers={200: list[Any]})
 async def edges(request: ApiRequest) -> Reply:
     """The dependencies of a flow."""
     await describe(request)
@@ -287,6 +297,12 @@ class GroupPolicy(Struct, frozen=True):
     policy: Policy
 
 
+@routes(
+    "PUT",
+    "/v1/flows/{id}/edge-groups/{downstream}",
+    body=GroupPolicy,
+    answers={200: dict[str, str]},
+)
 async def group_policy(request: ApiRequest) -> Reply:
     """Sets the policy of a member's dependencies, before its first one is staged."""
     downstream = request.execution("downstream")
@@ -294,74 +310,3 @@ async def group_policy(request: ApiRequest) -> Reply:
         request.uuid(), downstream, request.body.policy.edge_policy()
     )
     return Reply(200, {"status": result})
-
-
-_ID = "/v1/flows/{id}"
-_READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.FLOW, "tag": "flows"}
-_SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "flows"}
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-
-ROUTES = (
-    Route(
-        "POST", "/v1/flows", create, bound=Bound.NAMESPACE, body=NewFlow, answers=_MADE, **_SUBMIT
-    ),
-    Route(
-        "POST",
-        "/v1/flows/graph",
-        graph,
-        bound=Bound.NAMESPACE,
-        body=NewGraph,
-        limit=BULK,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/members",
-        add_member,
-        bound=Bound.FLOW,
-        body=NewMember,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/edges",
-        stage_edge,
-        bound=Bound.FLOW,
-        body=NewEdge,
-        answers={201: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/edges/apply",
-        apply_edge,
-        bound=Bound.FLOW,
-        body=AppliedEdge,
-        answers={200: Any},
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/cancel",
-        cancel,
-        bound=Bound.FLOW,
-        body=CancelFlow,
-        query=Wait,
-        answers={200: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route("GET", _ID, describe, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/members", members, answers={200: list[Any]}, **_READ),
-    Route("GET", f"{_ID}/edges", edges, answers={200: list[Any]}, **_READ),
-    Route(
-        "PUT",
-        f"{_ID}/edge-groups/{{downstream}}",
-        group_policy,
-        bound=Bound.FLOW,
-        body=GroupPolicy,
-        answers={200: dict[str, str]},
-        **_SUBMIT,
-    ),
-)

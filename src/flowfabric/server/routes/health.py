@@ -9,18 +9,23 @@ from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
 from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
 from flowfabric.model.queue_stats import LongWriter
-from flowfabric.server.route import ApiRequest, Reply, Route
-from flowfabric.wire.operations import Bound
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
+from flowfabric.wire.operations import Bound, Role
 
 MAX_OVERDUE_MS = 30_000
 
 
+routes = RouteGroup(tag="server", role=None, bound=Bound.FREE)
+
+
+@routes("GET", "/healthz", answers={200: dict[str, str]})
 async def healthz(request: ApiRequest) -> Reply:
     """Whether the server and its store answer."""
     await request.engine.ping()
     return Reply(200, {"status": "ok"})
 
 
+@routes("GET", "/readyz", answers={200: dict[str, Any], 503: dict[str, Any]})
 async def readyz(request: ApiRequest) -> Reply:
     """Whether the server is ready: the store answers, a signing key exists, loops act on timers."""
     checks: dict[str, str] = {
@@ -64,6 +69,7 @@ def _events(writer: LongWriter | None) -> str:
     )
 
 
+@routes("GET", "/v1/capabilities", role=Role.READ, answers={200: Capabilities})
 async def capabilities(request: ApiRequest) -> Reply:
     """The capabilities of the engine."""
     found = request.engine.capabilities()
@@ -73,6 +79,7 @@ async def capabilities(request: ApiRequest) -> Reply:
     )
 
 
+@routes("GET", "/v1/config", role=Role.READ)
 async def config(request: ApiRequest) -> Reply:
     """Partitions, lanes and limits that clients need."""
     body: dict[str, Any] = {
@@ -90,11 +97,15 @@ async def config(request: ApiRequest) -> Reply:
     return Reply(200, body)
 
 
+@routes(
+    "GET", "/metrics", role=Role.READ, bound=Bound.NEVER, answers={200: None}, media="text/plain"
+)
 async def metrics(request: ApiRequest) -> Reply:
     """Metrics in the Prometheus text format; needs no token with `FF_METRICS_OPEN=1`."""
     return await request.server.metrics_page()
 
 
+@routes("GET", "/openapi.json")
 async def openapi(request: ApiRequest) -> Reply:
     """This API as an OpenAPI 3.1 document."""
     from flowfabric.server.openapi import document  # imports the routes, this module included
@@ -102,30 +113,9 @@ async def openapi(request: ApiRequest) -> Reply:
     return Reply(200, raw=document())
 
 
+@routes("GET", "/docs", answers={200: None}, media="text/html")
 async def docs(request: ApiRequest) -> Reply:
     """This API as an HTML page without external resources."""
     from flowfabric.server.openapi import page
 
     return Reply(200, raw=page(), media="text/html; charset=utf-8")
-
-
-_OPEN: dict[str, Any] = {"role": None, "bound": Bound.FREE, "tag": "server"}
-
-ROUTES = (
-    Route("GET", "/healthz", healthz, answers={200: dict[str, str]}, **_OPEN),
-    Route("GET", "/readyz", readyz, answers={200: dict[str, Any], 503: dict[str, Any]}, **_OPEN),
-    Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", tag="server"),
-    Route("GET", "/openapi.json", openapi, answers={200: dict[str, Any]}, **_OPEN),
-    Route("GET", "/docs", docs, answers={200: None}, media="text/html", **_OPEN),
-    Route(
-        "GET",
-        "/v1/capabilities",
-        capabilities,
-        bound=Bound.FREE,
-        answers={200: Capabilities},
-        tag="server",
-    ),
-    Route(
-        "GET", "/v1/config", config, bound=Bound.FREE, answers={200: dict[str, Any]}, tag="server"
-    ),
-)

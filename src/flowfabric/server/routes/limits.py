@@ -18,10 +18,12 @@ from flowfabric.model.budget import (
 )
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
 from flowfabric.server.numbers import U64, Time, clamp
-from flowfabric.server.route import ApiRequest, Reply, Route, tagged
+from flowfabric.server.route import CREATED, ApiRequest, Reply, RouteGroup, tagged
 from flowfabric.wire.operations import Bound, Role
 
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
+
+routes = RouteGroup(tag="limits", role=Role.SUBMIT, bound=Bound.BUDGET)
 
 
 class NewBudget(Struct, frozen=True, kw_only=True):
@@ -41,6 +43,7 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
+@routes("POST", "/v1/budgets", bound=Bound.OWN, body=NewBudget, answers=CREATED)
 async def create_budget(request: ApiRequest) -> Reply:
     """Creates a budget, or returns the one with the same id."""
     body: NewBudget = request.body
@@ -62,6 +65,7 @@ async def create_budget(request: ApiRequest) -> Reply:
     return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))
 
 
+@routes("GET", "/v1/budgets/{id}", role=Role.READ, answers={200: BudgetStatus})
 async def status(request: ApiRequest) -> Reply:
     """The limits and the usage of a budget."""
     return Reply(200, await request.engine.get_budget_status(request.uuid(shown="budget_id")))
@@ -73,6 +77,7 @@ class NewUsage(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
+@routes("POST", "/v1/budgets/{id}/usage", body=NewUsage, answers={200: Any})
 async def usage(request: ApiRequest) -> Reply:
     """Adds usage to a budget; a report above a hard limit is refused as a whole."""
     body: NewUsage = request.body
@@ -93,6 +98,7 @@ async def usage(request: ApiRequest) -> Reply:
     return Reply(200, tagged(result, _WORDS.get(name, name)))
 
 
+@routes("POST", "/v1/budgets/{id}/reset", role=Role.OPERATE)
 async def reset(request: ApiRequest) -> Reply:
     """Sets the counters of a budget to zero."""
     return Reply(
@@ -111,6 +117,7 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
+@routes("POST", "/v1/quotas", bound=Bound.OWN, body=NewQuota, answers=CREATED)
 async def create_quota(request: ApiRequest) -> Reply:
     """Creates a quota policy, or returns the one with the same id."""
     body: NewQuota = request.body
@@ -124,24 +131,3 @@ async def create_quota(request: ApiRequest) -> Reply:
     made = await request.engine.create_quota_policy(args)
     is_new = isinstance(made, QuotaPolicyCreated)
     return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))
-
-
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-_NEW: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.OWN, "tag": "limits"}
-_SPENT: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.BUDGET, "tag": "limits"}
-_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.BUDGET, "tag": "limits"}
-
-ROUTES = (
-    Route("POST", "/v1/budgets", create_budget, body=NewBudget, answers=_MADE, **_NEW),
-    Route(
-        "GET",
-        "/v1/budgets/{id}",
-        status,
-        answers={200: BudgetStatus},
-        bound=Bound.BUDGET,
-        tag="limits",
-    ),
-    Route("POST", "/v1/budgets/{id}/usage", usage, body=NewUsage, answers={200: Any}, **_SPENT),
-    Route("POST", "/v1/budgets/{id}/reset", reset, answers={200: dict[str, Any]}, **_OPERATE),
-    Route("POST", "/v1/quotas", create_quota, body=NewQuota, answers=_MADE, **_NEW),
-)

@@ -13,12 +13,20 @@ from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
-from flowfabric.server.route import ApiRequest, MissingEntity, Reply, Route, bad_request
+from flowfabric.server.route import (
+    ApiRequest,
+    Handler,
+    MissingEntity,
+    Reply,
+    RouteGroup,
+    bad_request,
+)
 from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.json_codec import encode
-from flowfabric.wire.operations import Bound
+from flowfabric.wire.operations import Bound, Role
 
+SSE = "text/event-stream"
 MAX_FRAMES = 1_000
 HEAD_S = 0.25
 """Seconds that the response head waits for the first read, which an open transaction may block."""
@@ -26,6 +34,9 @@ MISSING_POLL_S = 0.5
 """Interval at which a tail looks for an execution that does not exist yet."""
 PUSH_MS = 15_000
 """Longest time between two parts of an event stream, so that proxies keep the connection open."""
+
+
+routes = RouteGroup(tag="streams", role=Role.READ, bound=Bound.EXECUTION)
 
 
 class Range(Struct, frozen=True):
@@ -60,6 +71,13 @@ def _limit(limit: int) -> int:
     return limit
 
 
+@routes(
+    "GET",
+    "/v1/executions/{id}/attempts/{idx}/stream",
+    query=Range,
+    answers={200: Frames},
+    streams=True,
+)
 async def read(request: ApiRequest) -> Reply:
     """The frames of an attempt between two ids, both included."""
     query: Range = request.query
@@ -75,6 +93,14 @@ async def read(request: ApiRequest) -> Reply:
     )
 
 
+@routes(
+    "GET",
+    "/v1/executions/{id}/attempts/{idx}/stream/tail",
+    query=Tail,
+    answers={200: Frames},
+    streams=True,
+    waits=True,
+)
 async def tail(request: ApiRequest) -> Reply:
     """The frames after an id; waits up to `block_ms` for the first."""
     query: Tail = request.query
@@ -96,6 +122,7 @@ async def tail(request: ApiRequest) -> Reply:
         await asyncio.sleep(min(left_s, MISSING_POLL_S))
 
 
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/summary")
 async def summary(request: ApiRequest) -> Reply:
     """The document built from the summary frames of an attempt."""
     found = await request.engine.read_summary(request.execution(), request.index())
@@ -118,7 +145,7 @@ async def summary(request: ApiRequest) -> Reply:
 
 def sse(stream: AsyncIterator[bytes]) -> Reply:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Reply(200, stream=stream, media="text/event-stream", headers=headers)
+    return Reply(200, stream=stream, media=SSE, headers=headers)
 
 
 def _event(ident: str, data: object, name: str = "") -> bytes:
@@ -126,6 +153,7 @@ def _event(ident: str, data: object, name: str = "") -> bytes:
     return f"{head}id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
 
 
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/stream/events", answers={200: None}, media=SSE)
 async def pushed(request: ApiRequest) -> Reply:
     """Follows the output of an execution as server-sent events with ids `<attempt>:<frame>`."""
     ident, first = request.execution(), request.index()
@@ -170,7 +198,7 @@ class Wanted(Struct, frozen=True):
     tag: str | None = None
 
 
-def _channel(channel: Channel) -> Any:
+def _follow(channel: Channel) -> Handler:
     async def follow(request: ApiRequest) -> Reply:
         wanted = _filter(request)
         try:
@@ -227,42 +255,8 @@ def _filter(request: ApiRequest) -> ScannerFilter | None:
     return narrow_filter(ScannerFilter(query.namespace, pair), request.caller.namespace)
 
 
-_STREAM = "/v1/executions/{id}/attempts/{idx}/stream"
-_OF: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "streams"}
-
-ROUTES = (
-    Route("GET", _STREAM, read, query=Range, answers={200: Frames}, streams=True, **_OF),
-    Route(
-        "GET",
-        f"{_STREAM}/tail",
-        tail,
-        query=Tail,
-        answers={200: Frames},
-        streams=True,
-        waits=True,
-        **_OF,
-    ),
-    Route(
-        "GET", f"{_STREAM}/events", pushed, answers={200: None}, media="text/event-stream", **_OF
-    ),
-    Route(
-        "GET",
-        "/v1/executions/{id}/attempts/{idx}/summary",
-        summary,
-        answers={200: dict[str, Any]},
-        **_OF,
-    ),
-    *(
-        Route(
-            "GET",
-            "/v1/completions" if channel is Channel.COMPLETIONS else f"/v1/events/{channel.value}",
-            _channel(channel),
-            bound=Bound.FREE,
-            query=Wanted,
-            answers={200: None},
-            media="text/event-stream",
-            tag="streams",
-        )
-        for channel in Channel
-    ),
-)
+for _channel in Channel:
+    _path = "/v1/completions" if _channel is Channel.COMPLETIONS else f"/v1/events/{_channel.value}"
+    routes("GET", _path, bound=Bound.FREE, query=Wanted, answers={200: None}, media=SSE)(
+        _follow(_channel)
+    )

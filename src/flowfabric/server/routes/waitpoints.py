@@ -22,7 +22,7 @@ from flowfabric.server.route import (
     MEDIUM,
     ApiRequest,
     Reply,
-    Route,
+    RouteGroup,
     bad_request,
     require_match,
     tagged,
@@ -34,11 +34,20 @@ from flowfabric.wire.operations import Bound, Role
 NO_STORE = {"cache-control": "no-store"}
 
 
+routes = RouteGroup(tag="waitpoints", role=Role.READ, bound=Bound.EXECUTION)
+
+
 class After(Struct, frozen=True):
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
+@routes(
+    "GET",
+    "/v1/executions/{id}/pending-waitpoints",
+    query=After,
+    answers={200: list[dict[str, Any]]},
+)
 async def pending(request: ApiRequest) -> Reply:
     """The open waitpoints of an execution, with a fingerprint of each token."""
     try:
@@ -75,6 +84,12 @@ async def _open_token(engine: Engine, execution: ExecutionId, waitpoint: UUID) -
     return await engine.read_waitpoint_token(execution.partition_index, waitpoint)
 
 
+@routes(
+    "GET",
+    "/v1/executions/{id}/waitpoints/{waitpoint_id}/token",
+    role=Role.OPERATE,
+    answers={200: dict[str, str]},
+)
 async def token(request: ApiRequest) -> Reply:
     """The token of a waitpoint: a credential, for operators."""
     ident, waitpoint = request.execution(), request.uuid("waitpoint_id", "waitpoint_id")
@@ -152,6 +167,7 @@ async def deliver(request: ApiRequest, args: DeliverSignalArgs) -> SignalAccepte
         raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token") from None
 
 
+@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, body=NewSignal, limit=MEDIUM)
 async def signal(request: ApiRequest) -> Reply:
     """Delivers a signal. The answer to a wrong token does not reveal whether a waitpoint exists."""
     require_match(request.execution(), request.body.execution_id, "execution_id")
@@ -165,6 +181,7 @@ class SuspendedQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
+@routes("GET", "/v1/suspended", bound=Bound.NEVER, query=SuspendedQuery)
 async def suspended(request: ApiRequest) -> Reply:
     """The suspended executions of a partition, oldest first."""
     cursor = execution_id(request.query.cursor, "cursor") if request.query.cursor else None
@@ -172,44 +189,3 @@ async def suspended(request: ApiRequest) -> Reply:
         200,
         await request.engine.list_suspended(request.query.partition, cursor, request.query.limit),
     )
-
-
-_ID = "/v1/executions/{id}"
-_ABOUT: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "waitpoints"}
-
-ROUTES = (
-    Route(
-        "GET",
-        f"{_ID}/pending-waitpoints",
-        pending,
-        query=After,
-        answers={200: list[dict[str, Any]]},
-        **_ABOUT,
-    ),
-    Route(
-        "GET",
-        f"{_ID}/waitpoints/{{waitpoint_id}}/token",
-        token,
-        role=Role.OPERATE,
-        answers={200: dict[str, str]},
-        **_ABOUT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/signal",
-        signal,
-        role=Role.SUBMIT,
-        body=NewSignal,
-        limit=MEDIUM,
-        answers={200: dict[str, Any]},
-        **_ABOUT,
-    ),
-    Route(
-        "GET",
-        "/v1/suspended",
-        suspended,
-        query=SuspendedQuery,
-        answers={200: dict[str, Any]},
-        tag="waitpoints",
-    ),
-)

@@ -11,12 +11,15 @@ from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane
 from flowfabric.model.lease import ClaimGrant, IssueGrantArgs, NotReclaimable, ReclaimCapExceeded
 from flowfabric.model.schedule import ScheduleMarks
-from flowfabric.server.route import ApiRequest, Reply, Route, bad_request
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup, bad_request
 from flowfabric.server.routes.executions import LaneName
 from flowfabric.wire.operations import Bound, Role
 
 MAX_IDENTIFIER = 256
 MAX_GRANT_MS = 60_000
+
+
+routes = RouteGroup(tag="operators", role=Role.OPERATE, bound=Bound.NEVER)
 
 
 def identifier(value: str, field: str) -> str:
@@ -43,6 +46,15 @@ class Claim(Struct, frozen=True, kw_only=True):
     namespace: str | None = "default"
 
 
+@routes(
+    "POST",
+    "/v1/workers/{worker_id}/claim",
+    role=Role.WORK,
+    bound=Bound.LANE,
+    body=Claim,
+    answers={200: dict[str, Any], 204: None},
+    tag="workers",
+)
 async def claim(request: ApiRequest) -> Reply:
     """Reserves the next execution of a lane for a worker, within budgets and quotas."""
     body: Claim = request.body
@@ -61,6 +73,15 @@ class CallOff(Struct, frozen=True):
     worker_instance_id: str
 
 
+@routes(
+    "POST",
+    "/v1/claims/call-off",
+    role=Role.WORK,
+    bound=Bound.FREE,
+    body=CallOff,
+    answers={200: dict[str, int]},
+    tag="workers",
+)
 async def call_off(request: ApiRequest) -> Reply:
     """Cancels the waiting claims of a worker that is stopping."""
     return Reply(
@@ -84,6 +105,14 @@ class Reclaim(Struct, frozen=True, kw_only=True):
     worker_capabilities: list[str] = []
 
 
+@routes(
+    "POST",
+    "/v1/executions/{id}/reclaim",
+    role=Role.WORK,
+    bound=Bound.EXECUTION,
+    body=Reclaim,
+    tag="workers",
+)
 async def reclaim(request: ApiRequest) -> Reply:
     """Reserves an execution with a lost lease for the worker that continues it."""
     body: Reclaim = request.body
@@ -113,6 +142,9 @@ class WorkersQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
+@routes(
+    "GET", "/v1/workers", role=Role.READ, bound=Bound.NAMESPACE, query=WorkersQuery, tag="workers"
+)
 async def workers(request: ApiRequest) -> Reply:
     """The live workers of a namespace."""
     return Reply(
@@ -125,6 +157,7 @@ class LanesQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
+@routes("GET", "/v1/lanes", role=Role.READ, query=LanesQuery)
 async def lanes(request: ApiRequest) -> Reply:
     """Lists the lanes."""
     return Reply(
@@ -132,6 +165,7 @@ async def lanes(request: ApiRequest) -> Reply:
     )
 
 
+@routes("GET", "/v1/lanes/{lane}", role=Role.READ, answers={200: Lane})
 async def lane(request: ApiRequest) -> Reply:
     """The state of a lane."""
     found = await request.engine.read_lane(str(lane_id(request.path["lane"])))
@@ -140,18 +174,21 @@ async def lane(request: ApiRequest) -> Reply:
     return Reply(200, found)
 
 
+@routes("POST", "/v1/lanes/{lane}/pause", answers={200: Lane})
 async def pause(request: ApiRequest) -> Reply:
     """Pauses a lane: nothing is claimed from it until it is resumed."""
     await request.engine.pause_lane(str(lane_id(request.path["lane"])))
     return await lane(request)
 
 
+@routes("POST", "/v1/lanes/{lane}/resume", answers={200: Lane})
 async def resume(request: ApiRequest) -> Reply:
     """Resumes a lane."""
     await request.engine.resume_lane(str(lane_id(request.path["lane"])))
     return await lane(request)
 
 
+@routes("POST", "/v1/lanes/{lane}/drain", answers={200: Lane})
 async def drain(request: ApiRequest) -> Reply:
     """Drains a lane: it accepts no new executions and finishes those it has."""
     await request.engine.drain_lane(str(lane_id(request.path["lane"])))
@@ -162,11 +199,26 @@ class Namespaced(Struct, frozen=True):
     namespace: str = "default"
 
 
+@routes(
+    "GET",
+    "/v1/schedules",
+    role=Role.READ,
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: ScheduleMarks},
+)
 async def schedules(request: ApiRequest) -> Reply:
     """The last tick of each schedule of a namespace."""
     return Reply(200, await request.engine.read_schedules(request.query.namespace))
 
 
+@routes(
+    "POST",
+    "/v1/schedules/{name}/pause",
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: dict[str, bool]},
+)
 async def pause_schedule(request: ApiRequest) -> Reply:
     """Pauses a schedule: its ticks are skipped until it is resumed."""
     return Reply(
@@ -179,6 +231,13 @@ async def pause_schedule(request: ApiRequest) -> Reply:
     )
 
 
+@routes(
+    "POST",
+    "/v1/schedules/{name}/resume",
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: dict[str, bool]},
+)
 async def resume_schedule(request: ApiRequest) -> Reply:
     """Resumes a schedule with its next tick."""
     return Reply(
@@ -196,88 +255,9 @@ class Rotation(Struct, frozen=True):
     new_secret_hex: str
 
 
+@routes("POST", "/v1/admin/rotate-waitpoint-secret", role=Role.ADMIN, body=Rotation)
 async def rotate(request: ApiRequest) -> Reply:
     """Rotates the signing key; tokens of the previous key stay valid for the grace period."""
     from flowfabric.server.key_rotation import rotate_key
 
     return await rotate_key(request, request.body.new_kid, request.body.new_secret_hex)
-
-
-_LANE: dict[str, Any] = {"role": Role.OPERATE, "tag": "operators", "answers": {200: Lane}}
-_SCHEDULE: dict[str, Any] = {
-    "role": Role.OPERATE,
-    "bound": Bound.NAMESPACE,
-    "query": Namespaced,
-    "answers": {200: dict[str, bool]},
-    "tag": "operators",
-}
-_CLAIMED = {200: dict[str, Any], 204: None}
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/workers/{worker_id}/claim",
-        claim,
-        role=Role.WORK,
-        bound=Bound.LANE,
-        body=Claim,
-        answers=_CLAIMED,
-        tag="workers",
-    ),
-    Route(
-        "POST",
-        "/v1/claims/call-off",
-        call_off,
-        role=Role.WORK,
-        bound=Bound.FREE,
-        body=CallOff,
-        answers={200: dict[str, int]},
-        tag="workers",
-    ),
-    Route(
-        "POST",
-        "/v1/executions/{id}/reclaim",
-        reclaim,
-        role=Role.WORK,
-        bound=Bound.EXECUTION,
-        body=Reclaim,
-        answers={200: dict[str, Any]},
-        tag="workers",
-    ),
-    Route(
-        "GET",
-        "/v1/workers",
-        workers,
-        bound=Bound.NAMESPACE,
-        query=WorkersQuery,
-        answers={200: dict[str, Any]},
-        tag="workers",
-    ),
-    Route(
-        "GET", "/v1/lanes", lanes, query=LanesQuery, answers={200: dict[str, Any]}, tag="operators"
-    ),
-    Route("GET", "/v1/lanes/{lane}", lane, answers={200: Lane}, tag="operators"),
-    Route("POST", "/v1/lanes/{lane}/pause", pause, **_LANE),
-    Route("POST", "/v1/lanes/{lane}/resume", resume, **_LANE),
-    Route("POST", "/v1/lanes/{lane}/drain", drain, **_LANE),
-    Route(
-        "GET",
-        "/v1/schedules",
-        schedules,
-        bound=Bound.NAMESPACE,
-        query=Namespaced,
-        answers={200: ScheduleMarks},
-        tag="operators",
-    ),
-    Route("POST", "/v1/schedules/{name}/pause", pause_schedule, **_SCHEDULE),
-    Route("POST", "/v1/schedules/{name}/resume", resume_schedule, **_SCHEDULE),
-    Route(
-        "POST",
-        "/v1/admin/rotate-waitpoint-secret",
-        rotate,
-        role=Role.ADMIN,
-        body=Rotation,
-        answers={200: dict[str, Any]},
-        tag="operators",
-    ),
-)
