@@ -64,9 +64,9 @@ async def test_a_waitpoint_created_before_its_suspension(engine: Engine, clock: 
     made = await engine.create_waitpoint(handle, "callback", 60_000)
     found, said = await only(engine)
     assert found.waitpoint_id == str(made.waitpoint_id)
-    assert "created ahead, nothing waits on it yet" in said and "expires    in 1 min\n" in said
+    assert "no execution yet; it was created ahead" in said and "expires    in 1 min\n" in said
     clock.advance(90_000)
-    assert "expires    30 s ago, to be seen to by the loops" in (await only(engine))[1]
+    assert "expires    30 s ago; the next loop cycle ends it" in (await only(engine))[1]
 
 
 async def test_an_escalated_suspension_no_longer_expires(
@@ -165,7 +165,7 @@ async def test_the_command_on_postgres() -> None:
         engine.store.options.url,
         given=wait.token,
     )
-    assert "the execution goes on" in told.stdout, told.stdout + told.stderr
+    assert "the execution resumes" in told.stdout, told.stdout + told.stderr
     await engine.close()
 
 

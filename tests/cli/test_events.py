@@ -169,13 +169,13 @@ async def test_the_feed_orders_available_events_by_time(
     [
         (
             ("--channel", "gossip"),
-            "--channel: one of completion, lease, signal, operator, got 'gossip'",
+            "--channel: expected one of completion, lease, signal, operator, got 'gossip'",
         ),
         (
             ("--from", "yesterday", "--channel", "lease"),
-            "--from: start, or the cursor of an event as --json shows it",
+            "--from: expected start or the cursor of an event, as --json shows it",
         ),
-        (("--from", "01" * 9, "--channel", "lease"), "--from: start, or the cursor"),
+        (("--from", "01" * 9, "--channel", "lease"), "--from: expected start or the cursor"),
         (
             ("--from", BEGINNING.hex()),
             "--from: a cursor belongs to one channel; name it with --channel",
@@ -191,4 +191,4 @@ def test_refusals(tmp_path: Path, args: tuple[str, ...], says: str) -> None:
 
 def test_a_database_must_be_named() -> None:
     done = flowfabric("events")
-    assert done.returncode == 2 and "or say it once in FLOWFABRIC_DB" in done.stdout
+    assert done.returncode == 2 and "or set FLOWFABRIC_DB" in done.stdout

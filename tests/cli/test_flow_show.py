@@ -252,7 +252,7 @@ async def test_a_database_in_use_is_readable(path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("show", "twelve", "DB"), "flow id: a UUID such as"),
+        (("show", "twelve", "DB"), "flow id: expected a UUID such as"),
         (
             ("show", "00000000-0000-4000-8000-000000000000", "DB"),
             "flow 00000000-0000-4000-8000-000000000000 not found",
@@ -262,7 +262,7 @@ async def test_a_database_in_use_is_readable(path: Path) -> None:
         (("list", "memory://"), "memory:// is seen by its own process only"),
         (("list", "mysql://there"), "not supported"),
         (("list", "OTHER"), "not a FlowFabric database"),
-        (("show", str(FLOW), "DB", "--dot", "--svg"), "one of them at a time"),
+        (("show", str(FLOW), "DB", "--dot", "--svg"), "only one of them is accepted"),
         (
             ("show", str(FLOW), "DB", "--svg", "no/such/folder/x.svg"),
             "cannot write no/such/folder/x.svg: No such file or directory",

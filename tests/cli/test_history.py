@@ -139,10 +139,10 @@ def test_nothing_a_user_wrote_breaks_out() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>, in quotes"),
-        (("{fp:x}:y", "--db", "x.db"), "ID: an execution id"),
+        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>, in quotes"),
+        (("{fp:x}:y", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
-        ((UNKNOWN,), "or say it once in FLOWFABRIC_DB"),
+        ((UNKNOWN,), "or set FLOWFABRIC_DB"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
@@ -160,5 +160,5 @@ def test_unknown_ones(tmp_path: Path) -> None:
         done = flowfabric("history", ident, "--db", str(tmp_path / "ff.db"))
         assert (
             done.returncode == 2
-            and f"{ident}: there is no such {kind} in this database" in done.stdout
+            and f"{ident}: no such {kind} in this database" in done.stdout
         )

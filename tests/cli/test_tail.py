@@ -107,14 +107,14 @@ def test_start_positions(attempt: int | None, after: str | None, place: Position
 @pytest.mark.parametrize(
     ("attempt", "after", "says"),
     [
-        (None, "", "--after: a frame's id.*must not be empty"),
-        (None, "start", "--after: a frame's id"),
-        (None, "1:-", "--after: a frame's id"),
-        (None, "x:17-3", "--after: ATTEMPT:ID with the number of an attempt first"),
-        (None, "-1:17-3", "--after: ATTEMPT:ID"),
-        (None, "99999999999:17-3", "--after: ATTEMPT:ID"),
+        (None, "", "--after: expected the id of a frame.*must not be empty"),
+        (None, "start", "--after: expected the id of a frame"),
+        (None, "1:-", "--after: expected the id of a frame"),
+        (None, "x:17-3", "--after: expected ATTEMPT:ID with the number of an attempt"),
+        (None, "-1:17-3", "--after: expected ATTEMPT:ID"),
+        (None, "99999999999:17-3", "--after: expected ATTEMPT:ID"),
         (None, "a\x1bb", r"invalid stream cursor 'a\\x1bb'"),
-        (1, "2:17-3", "--attempt and --after: of the same attempt, got 1 and 2"),
+        (1, "2:17-3", "--attempt and --after: must name the same attempt, got 1 and 2"),
     ],
 )
 def test_invalid_start_positions(attempt: int | None, after: str, says: str) -> None:
@@ -365,11 +365,11 @@ def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>"),
-        ((IDENT,), "or say it once in FLOWFABRIC_DB"),
+        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
+        ((IDENT,), "or set FLOWFABRIC_DB"),
         ((IDENT, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((IDENT, "--db", "memory://"), "memory:// is seen by its own process only"),
-        ((IDENT, "--db", "x.db", "--after", "soon"), "--after: a frame's id"),
+        ((IDENT, "--db", "x.db", "--after", "soon"), "--after: expected the id of a frame"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
@@ -395,12 +395,12 @@ def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "2")
     assert (done.returncode, done.stdout) == (
         2,
-        "--attempt: an attempt of this execution (0 to 1), got 2\n",
+        "--attempt: expected an attempt of this execution (0 to 1), got 2\n",
     )
     done = flowfabric("tail", ident, "--db", str(path), "--after", "7:1-0")
     assert (done.returncode, done.stdout) == (
         2,
-        "--after: an attempt of this execution (0 to 1), got 7\n",
+        "--after: expected an attempt of this execution (0 to 1), got 7\n",
     )
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "-1")
     assert done.returncode == 2 and "--attempt" in done.stderr

@@ -105,12 +105,12 @@ async def test_the_command_on_postgres() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>"),
-        (("a\x1b[31mb", "--db", "x.db"), "ID: an execution id"),
+        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
+        (("a\x1b[31mb", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((UNKNOWN, "--db", "memory://"), "memory:// is seen by its own process only"),
         ((UNKNOWN, "--db", "mysql://there"), "not supported"),
-        ((UNKNOWN,), "or say it once in FLOWFABRIC_DB"),
+        ((UNKNOWN,), "or set FLOWFABRIC_DB"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:

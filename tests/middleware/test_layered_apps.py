@@ -89,7 +89,7 @@ async def test_around_a_server(memory: Engine) -> None:
 async def test_the_breaker_opens_for_an_unreachable_server(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "TRIES", 1)
+    monkeypatch.setattr(transport, "MAX_TRIES", 1)
     sink = Written()
     away = cast(Engine, RemoteEngine("http://127.0.0.1:1"))
     engine = with_layers(away, MetricsLayer(sink), CircuitBreakerLayer(threshold=1, clock=hands))
@@ -171,7 +171,7 @@ def test_rate_limited_calls_can_be_retried(error: Any, away: bool) -> None:
 
 def test_layers_are_checked_when_the_app_is_made() -> None:
     for make in (App, sync.App):
-        with pytest.raises(ConfigError, match="layers: objects of a subclass of Layer"):
+        with pytest.raises(ConfigError, match="layers: expected objects of a subclass of Layer"):
             make("memory://", layers=[print])
 
 

@@ -102,7 +102,7 @@ def test_metric_types_are_converted(metrics: Metrics, receiver: Receiver) -> Non
         and not requests.unit
     )
     assert (
-        requests.description == "Responses sent"
+        requests.description == "HTTP responses sent"
         and found["ff_workers"].WhichOneof("data") == "gauge"
     )
     (point,) = latency.histogram.data_points
@@ -197,7 +197,7 @@ def test_an_invalid_interval_is_an_error(
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "0")
     with pytest.raises(
-        ConfigError, match=r"^metrics cannot be sent as the OTEL_\* variables say: "
+        ConfigError, match=r"^OTEL_\* variables: invalid settings for metrics: "
     ):
         push_from_environment(metrics)
 

@@ -111,8 +111,8 @@ async def test_calls_at_the_same_time_have_a_connection_each() -> None:
 
 async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(*([] for _ in range(3)), [OK], [OK]) as (server, url):
-        monkeypatch.setattr(transport, "MAX_AT_ONCE", 1)
-        monkeypatch.setattr(transport, "MAX_WAITING", 3)
+        monkeypatch.setattr(transport, "MAX_CALLS", 1)
+        monkeypatch.setattr(transport, "MAX_LONG_POLLS", 3)
         client = Transport(url)
         waiting = [
             asyncio.create_task(client.post("/wait", b"", again=False, wait_s=60)) for _ in range(4)
@@ -167,7 +167,7 @@ async def test_a_server_that_closes_is_connected_to_again() -> None:
 async def test_a_connection_that_was_not_used_for_long_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transport, "KEEP_S", 0.0)
+    monkeypatch.setattr(transport, "KEEP_ALIVE_S", 0.0)
     async with scripted([OK], [OK]) as (server, url):
         client = Transport(url)
         assert [await ask(client), await ask(client)] == [b"42", b"42"]
@@ -196,7 +196,7 @@ async def test_an_answer_that_cannot_be_read_is_a_doubt(
     pieces: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_ANSWER_BYTES", 1_000)
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     async with scripted(pieces, [OK]) as (server, url):
         client = Transport(url)
         with pytest.raises(TransportError, match=said) as doubt:

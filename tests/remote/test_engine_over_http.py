@@ -175,7 +175,7 @@ async def test_a_frame_that_is_sent_twice_is_written_once(monkeypatch: pytest.Mo
     try:
         await engine.create_execution(new())
         work = (await remote.claim_many(LANE, [], ClaimPolicy("w", "w-1"), 1))[0]
-        monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+        monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
         real, lost = Transport._once, []
 
         async def lossy(self: Transport, *args: Any) -> bytes:
@@ -225,7 +225,7 @@ async def listening(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 async def test_a_strange_answer_is_a_transport_error(
     answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     async with listening(lambda _: answer) as url:
         remote = await connect(url)
         with pytest.raises(TransportError, match=said):
@@ -234,7 +234,7 @@ async def test_a_strange_answer_is_a_transport_error(
 
 
 async def test_an_unreachable_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     remote = await connect("http://127.0.0.1:9")
     with pytest.raises(TransportError, match="cannot be reached") as refused:
         await remote.prepare()

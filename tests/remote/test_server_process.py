@@ -46,8 +46,8 @@ def holds(url: str) -> bool:
 async def test_killed_between_commit_and_reply_there_is_one_effect(
     call: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "TRIES", 30)
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(transport, "MAX_TRIES", 30)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.02)
     url, ran = await asyncio.to_thread(url_on, store, tmp_path), list[int]()
     with server(url, tmp_path) as target:
         await target.start()

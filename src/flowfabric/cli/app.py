@@ -49,6 +49,15 @@ Db = Annotated[
     ),
 ]
 
+ReadUrl = Annotated[
+    str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; only read.")
+]
+ExecutionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+
 
 @app.command()
 def demo(
@@ -60,23 +69,9 @@ def demo(
 
 
 @app.command()
-def verify(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; in use or not, only read."
-        ),
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object instead of a table.")
-    ] = False,
-) -> None:
+def verify(url: ReadUrl, as_json: Json = False) -> None:
     """Checks every invariant of a database; exit status 0 only if all hold."""
-    try:
-        raise typer.Exit(verify_run.run(url, console, as_json=as_json))
-    except FlowFabricError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+    _run(lambda: verify_run.run(url, console, as_json=as_json))
 
 
 @app.command()
@@ -92,11 +87,7 @@ def migrate(
     schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
 ) -> None:
     """Migrates a Postgres database to this release. Repeating it is safe."""
-    try:
-        raise typer.Exit(migrate_run.run(url, kind, console, as_sql=sql, schema=schema))
-    except FlowFabricError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+    _run(lambda: migrate_run.run(url, kind, console, as_sql=sql, schema=schema))
 
 
 class _FileIsOptional(TyperCommand):
@@ -122,12 +113,7 @@ def show_flow(
             metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them."
         ),
     ],
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
     svg: Annotated[
         str | None,
@@ -142,12 +128,7 @@ def show_flow(
 
 @flow.command(name="list")
 def list_flows(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")
     ] = 20,
@@ -158,16 +139,11 @@ def list_flows(
 
 @app.command()
 def approvals(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
     ] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Lists the open waitpoints with their executions, conditions and timeouts, without tokens."""
     _run(lambda: approvals_run.run(url, limit, console, as_json=as_json))
@@ -206,13 +182,7 @@ def signal(
 
 
 @app.command()
-def why(
-    execution: Annotated[
-        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
-    ],
-    url: Db = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
-) -> None:
+def why(execution: ExecutionArgument, url: Db = None, as_json: Json = False) -> None:
     """Explains why an execution is not running, and what to do. Only reads the database."""
     _run(lambda: why_run.run(execution, url, console, as_json=as_json))
 
@@ -227,7 +197,7 @@ def history(
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most this many entries; default: all.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Lists the events of an execution, or of a flow and its members. Only reads the database."""
     _run(lambda: history_run.run(subject, url, limit, console, as_json=as_json))
@@ -250,7 +220,7 @@ def events(
     ] = None,
     namespace: Annotated[str | None, typer.Option(help="Only events of this namespace.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Follows events until Ctrl-C. Only reads the database."""
     wanted = events_run.EventOptions(tuple(channel or ()), start, namespace, limit)
@@ -259,9 +229,7 @@ def events(
 
 @app.command()
 def tail(
-    execution: Annotated[
-        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
-    ],
+    execution: ExecutionArgument,
     url: Db = None,
     attempt: Annotated[
         int | None,

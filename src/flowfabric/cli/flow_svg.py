@@ -96,8 +96,8 @@ def _colours(page: tuple[str, ...], states: dict[str, str]) -> str:
     ]
     for state, colour in states.items():
         name = f"s-{state}"
-        rules.append(f".box.{name},.edge.{name}{{stroke:{colour}}}")
-        rules.append(f"text.{name},.tip.{name}{{fill:{colour}}}")
+        rules.append(f".box.{name}{{stroke:{colour}}}text.{name},.tip.{name}{{fill:{colour}}}")
+        rules.append(f".edge.{name}{{stroke:{colour}}}")
     return "".join(rules)
 
 

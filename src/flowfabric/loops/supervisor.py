@@ -168,7 +168,7 @@ class Supervisor:
             log.debug("scan cycle complete", extra=fields)
         return done
 
-    async def _run_if_due(self, loop: Loop) -> tuple[int, int | None, int]:
+    async def run_if_due(self, loop: Loop) -> tuple[int, int | None, int]:
         """Run the loop if it is due; its start, its next due time, and its end.
 
         A check that finds nothing due counts as a cycle.
@@ -192,7 +192,7 @@ class Supervisor:
                 waiter.arm()
                 hub.listen(loop.topic)
                 try:
-                    began, due, now = await self._run_if_due(loop)
+                    began, due, now = await self.run_if_due(loop)
                 except Exception:
                     self._engine.onlooker.scanner_errors(loop.name)
                     log.exception("loop cycle failed; retrying", extra={"scanner": loop.name})

@@ -58,7 +58,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Redacts secrets: logs and error reports print settings."""
-        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        shown = structs.asdict(self)
         hidden = {name: "<REDACTED>" for name in SECRET_FIELDS if shown[name]}
         fields = (f"{name}={value!r}" for name, value in (shown | hidden).items())
         return f"ServerSettings({', '.join(fields)})"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
@@ -180,7 +180,7 @@ def require_match(path: object, body: object, name: str) -> None:
 
 def tagged(value: Struct, name: str | None = None) -> dict[str, Any] | str:
     """A result as `{kind: fields}`; a kind without fields is a plain string."""
-    fields = {field: getattr(value, field) for field in type(value).__struct_fields__}
+    fields = structs.asdict(value)
     if value.__struct_config__.omit_defaults:
         fields = {field: found for field, found in fields.items() if found is not None}
     kind = name or type(value).__name__

@@ -11,7 +11,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import ENDED, Edge, EdgeGroup, stored_edge_policy
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.verify.snapshot import GroupKey, Key, Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, about, violation
 
 STATES = ("pending", "satisfied", "impossible")
 
@@ -32,17 +32,15 @@ def groups_count_their_edges(snapshot: Snapshot) -> Iterator[Violation]:
         if not applied:
             continue
         if group is None:
-            yield Violation(
-                "groups", about(_child(key)), f"{len(applied)} applied edges without a group"
-            )
+            yield violation("groups", _child(key), f"{len(applied)} applied edges without a group")
             continue
         states = Counter(edge.dep_state for edge in applied)
         counted = (group.success_count, group.fail_count + group.skip_count, group.running_count)
         found = (states["satisfied"], states["impossible"], states["unsatisfied"])
         if counted != found or sum(found) != len(applied):
-            yield Violation(
+            yield violation(
                 "groups",
-                about(_child(key)),
+                _child(key),
                 f"counts {counted} satisfied, impossible and open edges, found {found}",
             )
 
@@ -51,15 +49,13 @@ def groups_fired_by_the_rule(snapshot: Snapshot) -> Iterator[Violation]:
     """Groups: the state of a group follows from its counters and its policy."""
     for key, group in snapshot.groups.items():
         if group.group_state not in STATES:
-            yield Violation("groups", about(_child(key)), f"unknown state: {group.group_state!r}")
+            yield violation("groups", _child(key), f"unknown state: {group.group_state!r}")
         elif not _explained(group, snapshot.inbound.get(key, [])):
             lost = group.fail_count + group.skip_count
             open_edges = group.running_count
             counted = f"{group.success_count} satisfied, {lost} impossible, {open_edges} open"
-            yield Violation(
-                "groups",
-                about(_child(key)),
-                f"{group.group_state} with {counted} of {group.policy}",
+            yield violation(
+                "groups", _child(key), f"{group.group_state} with {counted} of {group.policy}"
             )
 
 
@@ -106,7 +102,7 @@ def waiting_members_are_not_claimable(snapshot: Snapshot) -> Iterator[Violation]
             free or member.lifecycle_phase == "active" or member.terminal_outcome == "success"
         ):
             says = f"{member.public_state}, though {group.running_count} of its edges are open"
-            yield Violation("I18", about(_child(key)), says)
+            yield violation("I18", _child(key), says)
 
 
 def siblings_to_cancel_are_queued(snapshot: Snapshot) -> Iterator[Violation]:
@@ -126,7 +122,7 @@ def siblings_to_cancel_are_queued(snapshot: Snapshot) -> Iterator[Violation]:
         elif not upstreams.issuperset(listed):
             wrong = "lists executions that are no upstreams"
         if wrong:
-            yield Violation("siblings", about(_child(key)), f"has siblings to cancel, but {wrong}")
+            yield violation("siblings", _child(key), f"has siblings to cancel, but {wrong}")
 
 
 def graphs_are_whole(snapshot: Snapshot) -> Iterator[Violation]:
@@ -138,9 +134,9 @@ def graphs_are_whole(snapshot: Snapshot) -> Iterator[Violation]:
             for end in (edge.upstream_eid, edge.downstream_eid):
                 member = snapshot.executions.get((edge.partition_key, end))
                 if member is not None and member.flow_id != edge.flow_id:
-                    yield Violation(
+                    yield violation(
                         "graphs",
-                        about((edge.partition_key, end)),
+                        (edge.partition_key, end),
                         f"edge of flow {edge.flow_id}, it is not a member",
                     )
     for flow_key, flow in snapshot.flows.items():
@@ -154,9 +150,7 @@ def graphs_are_whole(snapshot: Snapshot) -> Iterator[Violation]:
     for exec_key, member in snapshot.executions.items():
         for event in snapshot.completions.get(exec_key, []):
             if event["flow_id"] not in (None, member.flow_id):
-                yield Violation(
-                    "graphs", about(exec_key), f"event {event['event_id']} names another flow"
-                )
+                yield violation("graphs", exec_key, f"event {event['event_id']} names another flow")
 
 
 def nothing_refers_to_a_removed_row(snapshot: Snapshot) -> Iterator[Violation]:
@@ -167,8 +161,8 @@ def nothing_refers_to_a_removed_row(snapshot: Snapshot) -> Iterator[Violation]:
             continue
         for edge in edges:
             if (edge.partition_key, edge.upstream_eid) not in snapshot.executions:
-                yield Violation(
-                    "I23", about(_child(key)), f"waits for {edge.upstream_eid}, which was removed"
+                yield violation(
+                    "I23", _child(key), f"waits for {edge.upstream_eid}, which was removed"
                 )
 
 
@@ -177,10 +171,8 @@ def settled_flows_have_ended(snapshot: Snapshot) -> Iterator[Violation]:
     for key, member in snapshot.executions.items():
         flow = None if member.flow_id is None else snapshot.flows.get((key[0], member.flow_id))
         if flow is not None and flow.settled_at_ms is not None and not _over(member):
-            yield Violation(
-                "I26",
-                about(key),
-                f"is {member.public_state}, though flow {flow.flow_id} is settled",
+            yield violation(
+                "I26", key, f"is {member.public_state}, though flow {flow.flow_id} is settled"
             )
 
 
@@ -209,14 +201,14 @@ def ends_were_dispatched(snapshot: Snapshot) -> Iterator[Violation]:
         if any(
             event["flow_id"] is not None and event["dispatched_at_ms"] is None for event in events
         ):
-            yield Violation("drained", about(key), "its end is not dispatched")
+            yield violation("drained", key, "its end is not dispatched")
         if (
             _over(member)
             and events
             and events[-1]["flow_id"] is None
             and any(e["flow_id"] is not None for e in events)
         ):
-            yield Violation("drained", about(key), "its last end has no flow id")
+            yield violation("drained", key, "its last end has no flow id")
 
 
 def ends_are_counted(snapshot: Snapshot) -> Iterator[Violation]:
@@ -271,19 +263,17 @@ def blocked_members_have_open_edges(snapshot: Snapshot) -> Iterator[Violation]:
             else snapshot.groups.get((key[0], member.flow_id, key[1]))
         )
         if group is None:
-            yield Violation("I18", about(key), "blocked without an edge group")
+            yield violation("I18", key, "blocked without an edge group")
         elif group.group_state != "pending" or not group.running_count:
-            yield Violation(
-                "I18",
-                about(key),
-                f"blocked, its group is {group.group_state}, {group.running_count} open",
+            yield violation(
+                "I18", key, f"blocked, its group is {group.group_state}, {group.running_count} open"
             )
 
 
 def siblings_are_cancelled(snapshot: Snapshot) -> Iterator[Violation]:
     """Drained: no cancel is pending, and no sibling runs that its group had to cancel."""
     for key in snapshot.cancelling:
-        yield Violation("drained", about(_child(key)), "its group has siblings to cancel")
+        yield violation("drained", _child(key), "its group has siblings to cancel")
     for flow in snapshot.cancel_backlog:
         yield Violation("drained", str(flow[1]), "has members to cancel")
     for key, group in snapshot.groups.items():
@@ -297,9 +287,9 @@ def siblings_are_cancelled(snapshot: Snapshot) -> Iterator[Violation]:
             upstream = snapshot.executions.get((key[0], edge.upstream_eid))
             early = edge.applied_at_ms is not None and edge.applied_at_ms < fired
             if upstream is not None and early and not _over(upstream) and not upstream.replay_count:
-                yield Violation(
+                yield violation(
                     "I18",
-                    about((key[0], edge.upstream_eid)),
+                    (key[0], edge.upstream_eid),
                     f"runs, although the group of {key[2]} is decided",
                 )
 
@@ -319,9 +309,9 @@ def claims_follow_their_group(snapshot: Snapshot) -> Iterator[Violation]:
         if not applied or max(applied) >= granted[0]:
             continue
         if group.satisfied_at_ms is None or group.satisfied_at_ms > granted[0]:
-            yield Violation(
+            yield violation(
                 "I18",
-                about(_child(key)),
+                _child(key),
                 f"claimed at {granted[0]}, its group was satisfied at {group.satisfied_at_ms}",
             )
 

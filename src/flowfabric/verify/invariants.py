@@ -16,7 +16,7 @@ from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.snapshot import Event, Key, Snapshot
 from flowfabric.verify.streams import STREAM_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 __all__ = ["CHECKS", "Violation", "check"]
 
@@ -33,13 +33,11 @@ def one_end_per_replay(snapshot: Snapshot) -> Iterator[Violation]:
         ]
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
-            yield Violation(
-                "I2", about(key), f"{len(events)} completion events, expected {expected}"
-            )
+            yield violation("I2", key, f"{len(events)} completion events, expected {expected}")
         elif is_ended(execution) and events[-1]["outcome"] != execution.terminal_outcome:
-            yield Violation(
+            yield violation(
                 "I2",
-                about(key),
+                key,
                 f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}",
             )
 
@@ -50,15 +48,13 @@ def epochs_rise(snapshot: Snapshot) -> Iterator[Violation]:
         events = snapshot.leases.get(key, [])
         granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
         if any(b <= a for a, b in pairwise(granted)):
-            yield Violation("I4", about(key), f"grants do not raise the epoch: {granted}")
+            yield violation("I4", key, f"grants do not raise the epoch: {granted}")
         revoked = sum(e["event_type"] == "revoked" and e["reason"] in RAISING for e in events)
         least = len(granted) + revoked + execution.replay_count
         most = least + sum(e["outcome"] == "cancelled" for e in snapshot.completions.get(key, []))
         if not least <= execution.lease_epoch <= most:
-            yield Violation(
-                "I4",
-                about(key),
-                f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}",
+            yield violation(
+                "I4", key, f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}"
             )
 
 
@@ -70,10 +66,8 @@ def writes_carry_the_epoch(snapshot: Snapshot) -> Iterator[Violation]:
             kind, epoch = event["event_type"], event["lease_epoch"]
             if kind in ("acquired", "reclaimed"):
                 if kind == "acquired" and held is not None:
-                    yield Violation(
-                        "I6",
-                        about(key),
-                        f"lease {epoch} granted while {held['lease_epoch']} was open",
+                    yield violation(
+                        "I6", key, f"lease {epoch} granted while {held['lease_epoch']} was open"
                     )
                 held = event
                 continue
@@ -83,7 +77,7 @@ def writes_carry_the_epoch(snapshot: Snapshot) -> Iterator[Violation]:
             if held is None and kind == "revoked" and event["reason"] == "cancelled":
                 continue  # cancel_flow writes this event for every member, also without a lease
             if held is None:
-                yield Violation("I5", about(key), f"{kind} at epoch {epoch} without an open lease")
+                yield violation("I5", key, f"{kind} at epoch {epoch} without an open lease")
                 continue
             allowed = (
                 {held["lease_epoch"], held["lease_epoch"] + 1}
@@ -91,10 +85,8 @@ def writes_carry_the_epoch(snapshot: Snapshot) -> Iterator[Violation]:
                 else {held["lease_epoch"]}
             )
             if epoch not in allowed or event["lease_id"] != held["lease_id"]:
-                yield Violation(
-                    "I5",
-                    about(key),
-                    f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}",
+                yield violation(
+                    "I5", key, f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}"
                 )
             if kind in ("revoked", "expired"):
                 held = None
@@ -105,24 +97,22 @@ def attempts_are_dense_and_bounded(snapshot: Snapshot) -> Iterator[Violation]:
     for key, execution in snapshot.executions.items():
         rows = snapshot.attempts.get(key, [])
         if [a.attempt_index for a in rows] != list(range(execution.total_attempt_count)):
-            yield Violation(
+            yield violation(
                 "I7",
-                about(key),
+                key,
                 f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}",
             )
         most = 1 + execution.retry_count + execution.lease_reclaim_count
         if execution.total_attempt_count > most:
-            yield Violation(
-                "I7", about(key), f"{execution.total_attempt_count} attempts, {most} explained"
+            yield violation(
+                "I7", key, f"{execution.total_attempt_count} attempts, {most} explained"
             )
         # a member skipped while it waited for its replay keeps its created attempt
         skipped = execution.terminal_outcome == "skipped"
         phases = OPEN_PHASES[1:] if skipped else OPEN_PHASES
         still_open = [a.attempt_index for a in rows if a.attempt_state in phases]
         if len(still_open) > 1 or (still_open and is_ended(execution)):
-            yield Violation(
-                "I7", about(key), f"open attempts {still_open} while {execution.public_state}"
-            )
+            yield violation("I7", key, f"open attempts {still_open} while {execution.public_state}")
 
 
 def vectors_are_legal(snapshot: Snapshot) -> Iterator[Violation]:
@@ -131,13 +121,13 @@ def vectors_are_legal(snapshot: Snapshot) -> Iterator[Violation]:
         vector = vector_of(execution)
         name = name_of(vector)
         if name is None:
-            yield Violation("I8", about(key), f"no such state: {vector}")
+            yield violation("I8", key, f"no such state: {vector}")
             continue
         shown = public_state(
             vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome
         )
         if execution.public_state != shown:
-            yield Violation("I8", about(key), f"shows {execution.public_state}, means {shown}")
+            yield violation("I8", key, f"shows {execution.public_state}, means {shown}")
         yield from _consistent(key, execution, name, snapshot)
 
 
@@ -151,7 +141,7 @@ def _consistent(
     )
     if name == "RUNNING":
         if None in lease:
-            yield Violation("I8", about(key), "running without a complete lease")
+            yield violation("I8", key, "running without a complete lease")
         current = [
             a for a in snapshot.attempts.get(key, []) if a.attempt_index == execution.attempt_index
         ]
@@ -160,13 +150,13 @@ def _consistent(
             or current[0].attempt_state != "started"
             or current[0].lease_epoch != execution.lease_epoch
         ):
-            yield Violation("I8", about(key), "running, but its attempt is not started")
+            yield violation("I8", key, "running, but its attempt is not started")
     elif name != "LOST" and any(part is not None for part in lease):
-        yield Violation("I8", about(key), f"{name} still names a lease")
+        yield violation("I8", key, f"{name} still names a lease")
     if (execution.terminal_at_ms is not None) != is_ended(execution):
-        yield Violation("I8", about(key), f"{name} with terminal_at_ms={execution.terminal_at_ms}")
+        yield violation("I8", key, f"{name} with terminal_at_ms={execution.terminal_at_ms}")
     if name == "DELAYED" and execution.delay_until_ms is None:
-        yield Violation("I8", about(key), "delayed without a time: no loop would promote it")
+        yield violation("I8", key, "delayed without a time: no loop would promote it")
 
 
 def events_match_the_state(snapshot: Snapshot) -> Iterator[Violation]:
@@ -176,10 +166,8 @@ def events_match_the_state(snapshot: Snapshot) -> Iterator[Violation]:
         open_lease = bool(last) and last[0]["event_type"] in ("acquired", "reclaimed", "renewed")
         if open_lease != (execution.ownership_state == "leased"):
             kind = last[0]["event_type"] if last else "nothing"
-            yield Violation(
-                "I11",
-                about(key),
-                f"{execution.ownership_state}, but the last lease event is {kind}",
+            yield violation(
+                "I11", key, f"{execution.ownership_state}, but the last lease event is {kind}"
             )
         for channel in (
             snapshot.leases,
@@ -189,9 +177,9 @@ def events_match_the_state(snapshot: Snapshot) -> Iterator[Violation]:
         ):
             for event in channel.get(key, []):
                 if event["namespace"] != execution.namespace:
-                    yield Violation(
+                    yield violation(
                         "I12",
-                        about(key),
+                        key,
                         f"event {event['event_id']} has namespace {event['namespace']!r}",
                     )
 
@@ -207,7 +195,7 @@ def keys_name_one_execution(snapshot: Snapshot) -> Iterator[Violation]:
             and other is not None
             and other.created_at_ms <= execution.created_at_ms
         ):
-            yield Violation("I15", about(key), f"shares its key with {other.id}")
+            yield violation("I15", key, f"shares its key with {other.id}")
 
 
 def nothing_is_orphaned(snapshot: Snapshot) -> Iterator[Violation]:
@@ -225,7 +213,7 @@ def nothing_is_orphaned(snapshot: Snapshot) -> Iterator[Violation]:
     for what, keys in owners:
         for key in keys:
             if key not in snapshot.executions:
-                yield Violation("I16", about(key), f"{what} without an execution")
+                yield violation("I16", key, f"{what} without an execution")
 
 
 CHECKS: dict[str, Check] = {
@@ -283,9 +271,7 @@ def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]
         if new is None:
             continue
         if new.lease_epoch < old.lease_epoch:
-            yield Violation(
-                "I4", about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}"
-            )
+            yield violation("I4", key, f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
         if is_ended(old) and new.replay_count == old.replay_count:
             kept = (
                 "terminal_outcome",
@@ -296,7 +282,7 @@ def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]
             )
             changed = [f for f in kept if getattr(old, f) != getattr(new, f)]
             if changed:
-                yield Violation("I3", about(key), f"changed after its end: {', '.join(changed)}")
+                yield violation("I3", key, f"changed after its end: {', '.join(changed)}")
 
 
 def timers_are_kept(snapshot: Snapshot, now_ms: int, slack_ms: int) -> Iterator[Violation]:
@@ -308,6 +294,4 @@ def timers_are_kept(snapshot: Snapshot, now_ms: int, slack_ms: int) -> Iterator[
         elif execution.eligibility_state == "not_eligible_until_time":
             due = execution.delay_until_ms
         if due is not None and due + slack_ms < now_ms:
-            yield Violation(
-                "I9", about(key), f"{execution.public_state}, overdue by {now_ms - due} ms"
-            )
+            yield violation("I9", key, f"{execution.public_state}, overdue by {now_ms - due} ms")

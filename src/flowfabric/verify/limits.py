@@ -9,7 +9,7 @@ from uuid import UUID
 
 from flowfabric.model.execution import Execution
 from flowfabric.verify.snapshot import Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 BREACHED = "budget_breached"
 
@@ -20,10 +20,8 @@ def limits_share_the_namespace(snapshot: Snapshot) -> Iterator[Violation]:
         for kind, ident in _limits_of_execution(execution):
             owner = _owner(snapshot, kind, ident)
             if owner not in (None, execution.namespace):
-                yield Violation(
-                    "I12",
-                    about(key),
-                    f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}",
+                yield violation(
+                    "I12", key, f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}"
                 )
 
 
@@ -56,10 +54,8 @@ def reports_are_of_one_namespace(snapshot: Snapshot) -> Iterator[Violation]:
     for budget, key in sorted(reporters):
         execution, owner = snapshot.executions.get(key), _owner(snapshot, "budget", budget)
         if execution is not None and owner not in (None, execution.namespace):
-            yield Violation(
-                "I12",
-                about(key),
-                f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}",
+            yield violation(
+                "I12", key, f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}"
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flowfabric.rules.flows.flow_fields import namespace_of
 from flowfabric.verify.snapshot import Key, Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 
 def references_share_the_namespace(snapshot: Snapshot) -> Iterator[Violation]:
@@ -24,7 +24,7 @@ def references_share_the_namespace(snapshot: Snapshot) -> Iterator[Violation]:
 def _crosses(key: Key, own: str | None, what: str, other: str | None) -> Iterator[Violation]:
     """Compare two namespaces; None, for a missing row, is the subject of other checks."""
     if None not in (own, other) and own != other:
-        yield Violation("I24", about(key), f"is of namespace {own!r}, its {what} of {other!r}")
+        yield violation("I24", key, f"is of namespace {own!r}, its {what} of {other!r}")
 
 
 def _members(

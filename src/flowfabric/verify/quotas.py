@@ -9,7 +9,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.quota import DEFAULT_DIMENSION, Attached, QuotaPolicy
 from flowfabric.rules.states import is_ended
 from flowfabric.verify.snapshot import Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 SLOT_SLACK_MS = 120_000
 """Time in which the reconciler removes the slot of an ended execution."""
@@ -84,14 +84,12 @@ def gates_are_known(snapshot: Snapshot) -> Iterator[Violation]:
     for key, execution in snapshot.executions.items():
         gate = Attached(execution.budget_ids, execution.quota_policy_id).gate
         if execution.gate != gate:
-            yield Violation(
-                "I14",
-                about(key),
-                f"is in the queue {execution.gate!r}, its limits require {gate!r}",
+            yield violation(
+                "I14", key, f"is in the queue {execution.gate!r}, its limits require {gate!r}"
             )
         elif gate and (execution.lane_id, execution.namespace, gate) not in snapshot.gates:
-            yield Violation(
-                "I14", about(key), f"lane {execution.lane_id!r} does not list the gate {gate!r}"
+            yield violation(
+                "I14", key, f"lane {execution.lane_id!r} does not list the gate {gate!r}"
             )
 
 

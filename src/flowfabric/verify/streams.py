@@ -26,19 +26,19 @@ def frames_are_in_order(snapshot: Snapshot) -> Iterator[Violation]:
     for key, frames in snapshot.frames.items():
         for early, late in pairwise(frames):
             if early.number == late.number:
-                yield Violation("I10", _about(key), f"two frames have number {early.number}")
+                yield _violation("I10", key, f"two frames have number {early.number}")
             elif early.place >= late.place:
-                yield Violation(
+                yield _violation(
                     "I10",
-                    _about(key),
+                    key,
                     f"frame {late.number} has id {late.id}, the one before it {early.id}",
                 )
         for (mode, number), times in Counter(
             (frame.mode, frame.mode_number) for frame in frames
         ).items():
             if times > 1:
-                yield Violation(
-                    "I10", _about(key), f"{times} {mode} frames have number {number} of their mode"
+                yield _violation(
+                    "I10", key, f"{times} {mode} frames have number {number} of their mode"
                 )
 
 
@@ -51,9 +51,9 @@ def counts_match_the_frames(snapshot: Snapshot) -> Iterator[Violation]:
             or meta.frame_count < 1
         ):
             counted = f"{meta.frame_count} frames, which is not the sum of its modes"
-            yield Violation("I11", _about(key), counted)
+            yield _violation("I11", key, counted)
         if bool(meta.has_durable_frame) != bool(meta.durable_count + meta.summary_count):
-            yield Violation("I11", _about(key), f"has_durable_frame is {meta.has_durable_frame}")
+            yield _violation("I11", key, f"has_durable_frame is {meta.has_durable_frame}")
         last = (meta.last_ts_ms, meta.last_seq)
         for frame in frames[-1:]:
             newest = frame.number == meta.frame_count
@@ -61,10 +61,8 @@ def counts_match_the_frames(snapshot: Snapshot) -> Iterator[Violation]:
                 frame.place != last if newest else frame.place >= last
             ):
                 said = f"{meta.frame_count} frames up to {meta.last_ts_ms}-{meta.last_seq}"
-                yield Violation(
-                    "I11",
-                    _about(key),
-                    f"{said}, but its last frame is {frame.number} with id {frame.id}",
+                yield _violation(
+                    "I11", key, f"{said}, but its last frame is {frame.number} with id {frame.id}"
                 )
 
 
@@ -76,15 +74,15 @@ def kept_frames_have_no_gap(snapshot: Snapshot) -> Iterator[Violation]:
             found = there.get(mode, set())
             wanted = set(range(trimmed + 1, count + 1))
             if found - wanted:
-                yield Violation(
+                yield _violation(
                     "I11",
-                    _about(key),
+                    key,
                     f"{mode} frame {min(found - wanted)} outside of {trimmed + 1} to {count}",
                 )
             if mode != BEST_EFFORT and wanted - found:
-                yield Violation(
+                yield _violation(
                     "I11",
-                    _about(key),
+                    key,
                     f"{mode} frame {min(wanted - found)} is gone, trimmed were {trimmed}",
                 )
 
@@ -96,11 +94,9 @@ def documents_match_their_patches(snapshot: Snapshot) -> Iterator[Violation]:
         patches = 0 if meta is None else meta.summary_count
         document, version = ("{}", 0) if row is None else row
         if version != patches:
-            yield Violation(
-                "I11", _about(key), f"{patches} patches made a document of version {version}"
-            )
+            yield _violation("I11", key, f"{patches} patches made a document of version {version}")
         if not _is_object(document):
-            yield Violation("I11", _about(key), "its document is not a JSON object")
+            yield _violation("I11", key, "its document is not a JSON object")
 
 
 def nothing_is_written_after_the_end(snapshot: Snapshot) -> Iterator[Violation]:
@@ -110,10 +106,8 @@ def nothing_is_written_after_the_end(snapshot: Snapshot) -> Iterator[Violation]:
         ended = None if attempt is None else _ended_at(attempt)
         latest = max((frame.created_at_ms for frame in frames), default=0)
         if ended is not None and latest > ended + CLOCK_SLACK_MS:
-            yield Violation(
-                "I5",
-                _about(key),
-                f"a frame was written at {latest}, the attempt had ended at {ended}",
+            yield _violation(
+                "I5", key, f"a frame was written at {latest}, the attempt had ended at {ended}"
             )
 
 
@@ -124,23 +118,21 @@ def client_numbers_are_unique(snapshot: Snapshot) -> Iterator[Violation]:
             frame.client_seq for frame in frames if frame.client_seq is not None
         ).items():
             if times > 1:
-                yield Violation(
-                    "I15", _about(key), f"{times} frames have the caller's number {seq}"
-                )
+                yield _violation("I15", key, f"{times} frames have the caller's number {seq}")
 
 
 def streams_belong_to_attempts(snapshot: Snapshot) -> Iterator[Violation]:
     """I16: no frame or document without a stream, no stream without an attempt."""
     for key in snapshot.streams:
         if _attempt(snapshot, key) is None:
-            yield Violation("I16", _about(key), "stream without an attempt")
+            yield _violation("I16", key, "stream without an attempt")
     for what, keys in (("frame", snapshot.frames.keys()), ("document", snapshot.summaries.keys())):
         for key in keys - snapshot.streams.keys():
-            yield Violation("I16", _about(key), f"{what} without a stream")
+            yield _violation("I16", key, f"{what} without a stream")
 
 
-def _about(key: StreamKey) -> str:
-    return f"{about(key[:2])} attempt {key[2]}"
+def _violation(invariant: str, key: StreamKey, says: str) -> Violation:
+    return Violation(invariant, f"{about(key[:2])} attempt {key[2]}", says)
 
 
 def _attempt(snapshot: Snapshot, key: StreamKey) -> Attempt | None:

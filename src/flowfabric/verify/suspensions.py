@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from flowfabric.model.waitpoint import OPEN_STATES, Suspension, Waitpoint
 from flowfabric.verify.snapshot import Key, Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 STATES = (*OPEN_STATES, "closed", "expired")
 SATISFIED = "resume_condition_satisfied"
@@ -22,17 +22,13 @@ def suspensions_match_executions(snapshot: Snapshot) -> Iterator[Violation]:
         is_open = found is not None and found.is_open
         if is_open != (execution.lifecycle_phase == "suspended"):
             says = "open" if is_open else "none open"
-            yield Violation("I19", about(key), f"{execution.public_state}, its suspension: {says}")
+            yield violation("I19", key, f"{execution.public_state}, its suspension: {says}")
         named = execution.current_suspension_id
         if named != (found.suspension_id if found is not None and is_open else None):
-            yield Violation(
-                "I19", about(key), f"names suspension {named}, which is not the open one"
-            )
+            yield violation("I19", key, f"names suspension {named}, which is not the open one")
         if found is not None and (found.closed_at_ms is None) != (found.close_reason is None):
-            yield Violation(
-                "I19",
-                about(key),
-                f"closed at {found.closed_at_ms}, for reason {found.close_reason!r}",
+            yield violation(
+                "I19", key, f"closed at {found.closed_at_ms}, for reason {found.close_reason!r}"
             )
 
 
@@ -47,36 +43,30 @@ def waitpoints_end_with_their_suspension(snapshot: Snapshot) -> Iterator[Violati
 def _waitpoint(key: Key, waitpoint: Waitpoint, found: Suspension | None) -> Iterator[Violation]:
     ident = waitpoint.waitpoint_id
     if waitpoint.state not in STATES:
-        yield Violation(
-            "I19", about(key), f"waitpoint {ident} in an unknown state: {waitpoint.state!r}"
-        )
+        yield violation("I19", key, f"waitpoint {ident} in an unknown state: {waitpoint.state!r}")
     if waitpoint.state == "active":
         bound = (
             found is not None and found.is_open and found.suspension_id == waitpoint.suspension_id
         )
         if not bound:
-            yield Violation(
-                "I19", about(key), f"waitpoint {ident} is active, but its suspension is not open"
+            yield violation(
+                "I19", key, f"waitpoint {ident} is active, but its suspension is not open"
             )
     if waitpoint.state == "pending" and waitpoint.suspension_id is not None:
-        yield Violation(
-            "I19", about(key), f"waitpoint {ident} is pending, but bound to a suspension"
-        )
+        yield violation("I19", key, f"waitpoint {ident} is pending, but bound to a suspension")
     closed = (waitpoint.closed_at_ms, waitpoint.close_reason)
     if (None in closed) if not waitpoint.is_open else closed != (None, None):
-        yield Violation(
+        yield violation(
             "I19",
-            about(key),
+            key,
             f"waitpoint {ident} is {waitpoint.state}, closed at {closed[0]} for {closed[1]!r}",
         )
     if waitpoint.satisfied_at_ms is not None and waitpoint.close_reason != "resumed":
-        yield Violation(
-            "I19",
-            about(key),
-            f"waitpoint {ident} satisfied, but closed for {waitpoint.close_reason!r}",
+        yield violation(
+            "I19", key, f"waitpoint {ident} satisfied, but closed for {waitpoint.close_reason!r}"
         )
     if waitpoint.matched_signal_count > waitpoint.signal_count:
-        yield Violation("I19", about(key), f"waitpoint {ident} matched more signals than it got")
+        yield violation("I19", key, f"waitpoint {ident} matched more signals than it got")
 
 
 def resolved_at_most_once(snapshot: Snapshot) -> Iterator[Violation]:
@@ -88,15 +78,15 @@ def resolved_at_most_once(snapshot: Snapshot) -> Iterator[Violation]:
                 ended.setdefault(signal.suspension_id, []).append(signal.signal_id)
         for suspension, by in ended.items():
             if len(by) > 1:
-                yield Violation(
-                    "I19", about(key), f"suspension {suspension} was ended by {len(by)} signals"
+                yield violation(
+                    "I19", key, f"suspension {suspension} was ended by {len(by)} signals"
                 )
         resumed = sum(e["outcome"] == "resumable" for e in snapshot.completions.get(key, []))
         satisfied = sum(e["event_type"] == SATISFIED for e in snapshot.signal_events.get(key, []))
         if resumed != satisfied:
-            yield Violation(
+            yield violation(
                 "I19",
-                about(key),
+                key,
                 f"{satisfied} signals ended a suspension, {resumed} completion events report it",
             )
 
@@ -113,11 +103,11 @@ def signals_are_kept(snapshot: Snapshot) -> Iterator[Violation]:
             trimmed = mailboxes[waitpoint].signals_trimmed if waitpoint in mailboxes else 0
             if count > trimmed:
                 detail = f"{count} accepted signals are missing, {trimmed} of them trimmed"
-                yield Violation("I19", about(key), f"waitpoint {waitpoint}: {detail}")
+                yield violation("I19", key, f"waitpoint {waitpoint}: {detail}")
         for signal in stored.values():
             if signal.waitpoint_id not in mailboxes and signal.observed_effect != SYNTHETIC:
-                yield Violation(
-                    "I19", about(key), f"signal {signal.signal_id} on no waitpoint of its execution"
+                yield violation(
+                    "I19", key, f"signal {signal.signal_id} on no waitpoint of its execution"
                 )
     for key, found in snapshot.suspensions.items():
         ids = {str(signal.signal_id) for signal in snapshot.signals.get(key, [])}
@@ -126,7 +116,7 @@ def signals_are_kept(snapshot: Snapshot) -> Iterator[Violation]:
             *([str(found.closer_signal_id)] if found.closer_signal_id else []),
         ]
         if not ids.issuperset(counted):
-            yield Violation("I19", about(key), "its condition counts signals that are missing")
+            yield violation("I19", key, "its condition counts signals that are missing")
 
 
 SUSPENSION_CHECKS: dict[str, Check] = {

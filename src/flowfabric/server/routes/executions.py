@@ -193,7 +193,7 @@ async def info(request: ApiRequest) -> Reply:
     found = await request.engine.read_execution_info(request.execution())
     if found is None:
         raise MissingEntity("execution", request.execution())
-    fields = {name: getattr(found, name) for name in type(found).__struct_fields__}
+    fields = structs.asdict(found)
     fields["created_at"] = str(found.created_at)
     for name in ("started_at", "completed_at"):
         value = fields.pop(name)

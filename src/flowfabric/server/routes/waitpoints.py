@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
@@ -64,7 +64,7 @@ async def pending(request: ApiRequest) -> Reply:
 
 
 def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
-    fields = {name: getattr(waitpoint, name) for name in type(waitpoint).__struct_fields__}
+    fields = structs.asdict(waitpoint)
     return {
         name: value
         for name, value in fields.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import NotFound
 from flowfabric.ids import lane_id
@@ -66,7 +66,7 @@ async def claim(request: ApiRequest) -> Reply:
     )
     if not isinstance(granted, ClaimGrant):
         return Reply(204)
-    return Reply(200, {name: getattr(granted, name) for name in ClaimGrant.__struct_fields__})
+    return Reply(200, structs.asdict(granted))
 
 
 class CallOff(Struct, frozen=True):
@@ -131,10 +131,7 @@ async def reclaim(request: ApiRequest) -> Reply:
     word = {NotReclaimable: "not_reclaimable", ReclaimCapExceeded: "reclaim_cap_exceeded"}.get(
         type(made), "granted"
     )
-    return Reply(
-        200,
-        {"status": word, **{name: getattr(made, name) for name in type(made).__struct_fields__}},
-    )
+    return Reply(200, {"status": word, **structs.asdict(made)})
 
 
 class WorkersQuery(Struct, frozen=True):
