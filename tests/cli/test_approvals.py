@@ -56,7 +56,9 @@ async def test_open_waitpoints_are_shown(engine: Engine, clock: ManualClock) -> 
     assert wait.token[19:] not in said + repr(found)
 
 
-async def test_a_waitpoint_created_before_its_suspension(engine: Engine, clock: ManualClock) -> None:
+async def test_a_waitpoint_created_before_its_suspension(
+    engine: Engine, clock: ManualClock
+) -> None:
     await suspended(engine)
     await engine.resume_execution((await open_waitpoints(engine, 1))[0][0].execution_id)  # type: ignore[arg-type]
     handle = await engine.claim("releases", (), POLICY)
@@ -128,9 +130,7 @@ def test_the_command(tmp_path: Path) -> None:
         return found
 
     asyncio.run(fill(0))
-    assert (
-        flowfabric("approvals", str(path)).stdout == "no open waitpoints\n"
-    )
+    assert flowfabric("approvals", str(path)).stdout == "no open waitpoints\n"
     waits = asyncio.run(fill(3))
     before = path.read_bytes()
     done = flowfabric("approvals", f"sqlite:///{path}", "--limit", "2")
@@ -138,9 +138,7 @@ def test_the_command(tmp_path: Path) -> None:
     first = "2 open waitpoints, oldest first; use --limit for more\n\ngo-live  deploy on lane releases, created "
     assert done.stdout.startswith(first)
     assert "in 1 d, then it fails" in done.stdout and str(waits[2].execution) not in done.stdout
-    assert flowfabric("approvals", str(path)).stdout.startswith(
-        "3 open waitpoints, oldest first\n"
-    )
+    assert flowfabric("approvals", str(path)).stdout.startswith("3 open waitpoints, oldest first\n")
     listed = flowfabric("approvals", str(path), "--json").stdout
     assert [json.loads(line)["execution_id"] for line in listed.splitlines()] == [
         str(wait.execution) for wait in waits

@@ -123,9 +123,7 @@ async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_new_events_are_shown_until_ctrl_c(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_new_events_are_shown_until_ctrl_c(kind: str, tmp_path: Path) -> None:
     """What it shows first is there already, so that it is known to follow before anything else happens."""
     if kind == "sqlite":
         where = str(tmp_path / "ff.db")
@@ -147,9 +145,7 @@ async def test_new_events_are_shown_until_ctrl_c(
     await engine.close()
 
 
-async def test_the_feed_orders_available_events_by_time(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_the_feed_orders_available_events_by_time(engine: Engine, clock: ManualClock) -> None:
     for _ in range(3):
         clock.advance(1)
         await life(engine)

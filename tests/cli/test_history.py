@@ -139,7 +139,10 @@ def test_nothing_a_user_wrote_breaks_out() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>, in quotes"),
+        (
+            ("nonsense", "--db", "x.db"),
+            "ID: expected an execution id such as {fp:N}:<uuid>, in quotes",
+        ),
         (("{fp:x}:y", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((UNKNOWN,), "or set FLOWFABRIC_DB"),
@@ -158,7 +161,4 @@ def test_unknown_ones(tmp_path: Path) -> None:
     asyncio.run(fill())
     for ident, kind in ((UNKNOWN, "execution"), (str(uuid4()), "flow")):
         done = flowfabric("history", ident, "--db", str(tmp_path / "ff.db"))
-        assert (
-            done.returncode == 2
-            and f"{ident}: no such {kind} in this database" in done.stdout
-        )
+        assert done.returncode == 2 and f"{ident}: no such {kind} in this database" in done.stdout

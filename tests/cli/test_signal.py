@@ -54,7 +54,9 @@ def test_by_token_from_each_place(path: Path) -> None:
     assert "recorded; the execution still waits" in signal(
         path, wait, "--source", "alice", "--token", wait.token
     )
-    assert "repeats an earlier signal" in signal(path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token)
+    assert "repeats an earlier signal" in signal(
+        path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token
+    )
     assert "does not accept this name" in signal(
         path, wait, "--source", "eve", "--name", "maybe", given=wait.token
     )
@@ -138,7 +140,10 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
             "--operator and --source: an operator's signal has only a name",
         ),
         (("EX", "WP", "DB", "--operator", "--payload", "1"), "--operator and --payload"),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--payload", "{TOKEN"), "--payload: expected JSON, such as"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--payload", "{TOKEN"),
+            "--payload: expected JSON, such as",
+        ),
         (
             ("EX", "WP", "DB", "--token", "TOKEN", "--payload", "[" * 60_000),
             "--payload: expected JSON, such as",
@@ -147,7 +152,10 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
             ("EX", "WP", "DB", "--token", "TOKEN", "--payload", f'"{"x" * 65_535}"'),
             "payload: at most 65536 bytes, got 65537",
         ),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--name", ""), "--name: expected the name of the signal"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--name", ""),
+            "--name: expected the name of the signal",
+        ),
         (("EX", "WP", "DB", "--token", "TOKEN", "--name", "n" * 5_000), "signal_name"),
         (("EX", "WP", "DB", "--operator", "--name", "n" * 300), "signal_name"),
         (("EX", "WP", "DB", "--token", "TOKEN", "--source", "s" * 5_000), "source_identity"),
@@ -202,8 +210,7 @@ def test_a_token_of_a_retired_key(path: Path) -> None:
         "signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token
     )
     assert (
-        "the token was refused (token_expired): its signing key has been rotated out"
-        in done.stdout
+        "the token was refused (token_expired): its signing key has been rotated out" in done.stdout
     )
     done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), "--operator")
     assert (

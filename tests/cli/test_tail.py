@@ -86,7 +86,7 @@ def test_text_runs_on_and_steers_no_terminal() -> None:
     assert readable("1%\r2%\r\nt\tä\x1b[2J\x07") == "1%\n2%\nt\tä\ufffd[2J\ufffd"
 
 
-# ---- where it begins and goes on
+# ---- cursors
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_invalid_start_positions(attempt: int | None, after: str, says: str) -> 
         start_position(attempt, after)
 
 
-def test_the_command_that_goes_on() -> None:
+def test_the_command_that_continues() -> None:
     given = TailOptions(IDENT, "jobs.db", None, None, True, True, False)
     assert (
         resume_command(given, Position(1, "17-3"))
@@ -388,10 +388,7 @@ def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
     ident = str(asyncio.run(fill()))
     before = path.read_bytes()
     done = flowfabric("tail", IDENT, "--db", str(path))
-    assert (
-        done.returncode == 2
-        and f"{IDENT}: no such execution in this database" in done.stdout
-    )
+    assert done.returncode == 2 and f"{IDENT}: no such execution in this database" in done.stdout
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "2")
     assert (done.returncode, done.stdout) == (
         2,

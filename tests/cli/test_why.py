@@ -126,7 +126,4 @@ def test_an_unknown_execution(tmp_path: Path) -> None:
 
     asyncio.run(fill())
     done = flowfabric("why", UNKNOWN, "--db", str(tmp_path / "ff.db"))
-    assert (
-        done.returncode == 2
-        and f"{UNKNOWN}: no such execution in this database" in done.stdout
-    )
+    assert done.returncode == 2 and f"{UNKNOWN}: no such execution in this database" in done.stdout

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def client(url: str, **more: str) -> App:
-    """The same tasks by name, for whoever submits them from here."""
+    """The same tasks by name, to submit them from this process."""
     app = App(url, **more)
 
     @app.task(lane="mail")

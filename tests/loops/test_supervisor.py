@@ -165,7 +165,7 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
 
 
 class Stubborn:
-    """A loop whose pass does not end in time, or ends badly."""
+    """A loop whose cycle blocks or raises."""
 
     name, topic, timed, interval_ms = "stubborn", "stubborn", False, LONG_MS
 

@@ -108,7 +108,7 @@ def only(*methods: str) -> Callable[[str], str]:
 
 
 def stuck(method: str) -> RateLimitLayer:
-    """Time stands still, and the only token is taken."""
+    """The clock does not move, and the only token is taken."""
     limit = RateLimitLayer(classifier=only(method), buckets={"limited": 1}, clock=lambda: 0.0)
     limit.before(method)
     return limit
@@ -231,9 +231,7 @@ async def test_runs_are_logged_from_beginning_to_end(
     )
 
 
-async def test_a_stopped_run_is_reported(
-    memory: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_stopped_run_is_reported(memory: Engine, caplog: pytest.LogCaptureFixture) -> None:
     app, begun = App("memory://", engine=memory, middleware=[log_middleware]), asyncio.Event()
 
     @app.task

@@ -325,7 +325,7 @@ BREAKS: list[tuple[str, list[Step]]] = [
 
 @pytest.mark.parametrize("steps", [steps for _, steps in BREAKS], ids=[name for name, _ in BREAKS])
 async def test_the_circuit(moody: Moody, hands: Hands, steps: list[Step]) -> None:
-    """Each so many seconds after the one before, what the store would answer, and what is heard."""
+    """Calls with their delay, the answer of the store, and the expected result."""
     engine = moody.under(CircuitBreakerLayer(threshold=2, clock=hands))
     for wait, error, heard in steps:
         hands.now += wait
@@ -441,9 +441,18 @@ REFUSED: list[tuple[Any, str]] = [
         "either per_second, or classifier and buckets, got neither",
     ),
     (lambda: RateLimitLayer(3, default=3), "got both"),
-    (lambda: RateLimitLayer(float("nan")), "per_second: expected a number of calls per second, got nan"),
-    (lambda: RateLimitLayer(classifier=by_kind, buckets={"a": True}), r"buckets\['a'\]: expected a number"),
-    (lambda: RateLimitLayer(classifier=by_kind, buckets={}, default="x"), "default: expected a number"),  # type: ignore[arg-type]
+    (
+        lambda: RateLimitLayer(float("nan")),
+        "per_second: expected a number of calls per second, got nan",
+    ),
+    (
+        lambda: RateLimitLayer(classifier=by_kind, buckets={"a": True}),
+        r"buckets\['a'\]: expected a number",
+    ),
+    (
+        lambda: RateLimitLayer(classifier=by_kind, buckets={}, default="x"),
+        "default: expected a number",
+    ),  # type: ignore[arg-type]
     (lambda: CircuitBreakerLayer(0), "threshold: expected an integer from 1, got 0"),
     (lambda: CircuitBreakerLayer(cool_down=-1), "cool_down: expected seconds from 0, got -1"),
     (lambda: with_layers(None, TracingLayer), "layers: expected objects of a subclass of Layer"),  # type: ignore[arg-type]

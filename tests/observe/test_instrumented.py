@@ -142,9 +142,7 @@ async def test_calls_with_lease_arguments_are_counted_in_the_claimed_lane(
     }
 
 
-async def test_latency_is_derived_from_the_id(
-    seen: Engine, metrics: Metrics
-) -> None:
+async def test_latency_is_derived_from_the_id(seen: Engine, metrics: Metrics) -> None:
     ident = ExecutionId.solo(LANE)
     await create(seen, execution_id=ident)
     await seen.complete(await claim(seen))
@@ -305,7 +303,9 @@ async def test_failed_items_are_counted_as_scanner_errors(
     assert values(metrics, "ff_scanner_errors_total") == {("execution_deadline",): 1}
 
 
-async def test_the_wrapper_has_the_interface_of_the_engine(engine: Engine, metrics: Metrics) -> None:
+async def test_the_wrapper_has_the_interface_of_the_engine(
+    engine: Engine, metrics: Metrics
+) -> None:
     seen = instrumented(engine, metrics)
     assert seen.backend_label == engine.backend_label and seen.store is engine.store
     assert copy.copy(seen).store is engine.store

@@ -79,9 +79,7 @@ def test_the_filter_is_by_logger(out: io.StringIO) -> None:
 @pytest.mark.parametrize(
     ("spec", "heard"), [("error", True), ("off", True), ("info,audit=off", False)]
 )
-def test_the_audit_log_is_enabled_by_default(
-    out: io.StringIO, spec: str, heard: bool
-) -> None:
+def test_the_audit_log_is_enabled_by_default(out: io.StringIO, spec: str, heard: bool) -> None:
     log_to_stderr(spec, out)
     logging.getLogger("audit").info(
         "waitpoint_hmac_rotation_complete", extra={"new_kid": "k2", "rotated": 1}

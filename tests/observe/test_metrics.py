@@ -182,9 +182,7 @@ def test_two_registries_do_not_meet() -> None:
         ("opentelemetry", "assert flowfabric.observe.tracing_from_environment() is None", ""),
     ],
 )
-def test_missing_extras_fail_only_on_use(
-    hidden: str, code: str, said: str
-) -> None:
+def test_missing_extras_fail_only_on_use(hidden: str, code: str, said: str) -> None:
     script = f"import sys; sys.modules[{hidden!r}] = None\nimport flowfabric.observe\n{code}"
     done = subprocess.run(
         [sys.executable, "-c", script],

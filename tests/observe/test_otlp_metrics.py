@@ -62,7 +62,9 @@ def some_of_everything(metrics: Metrics) -> None:
     metrics.attempt_ended("mail", "ok", 3.5)
     metrics.worker_at_capacity()
     metrics.running_on("memory")
-    metrics.set_queue_stats(QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4))
+    metrics.set_queue_stats(
+        QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4)
+    )
 
 
 def test_what_is_pushed_is_what_the_page_shows(metrics: Metrics, receiver: Receiver) -> None:
@@ -196,9 +198,7 @@ def test_an_invalid_interval_is_an_error(
     metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "0")
-    with pytest.raises(
-        ConfigError, match=r"^OTEL_\* variables: invalid settings for metrics: "
-    ):
+    with pytest.raises(ConfigError, match=r"^OTEL_\* variables: invalid settings for metrics: "):
         push_from_environment(metrics)
 
 
@@ -215,7 +215,7 @@ def test_process_exit_pushes_the_last_values(receiver: Receiver) -> None:
 def test_an_unreachable_endpoint_does_not_disturb_the_process(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.socket() as taken:  # and not listened on: whoever connects is refused
+    with socket.socket() as taken:  # bound but not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv(
             "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",

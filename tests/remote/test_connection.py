@@ -105,7 +105,7 @@ async def test_calls_at_the_same_time_have_a_connection_each() -> None:
         assert await ask(client) == b"42"
         assert server.connections == 2
         waiting.cancel()
-        await server.left.wait()  # whoever stops waiting hangs up
+        await server.left.wait()  # a cancelled caller closes its connection
         await client.close()
 
 
@@ -122,7 +122,7 @@ async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.Mon
             server.asked.clear()
         assert await ask(client) == b"42"
         waiting[0].cancel()
-        assert await waiting[3] == b"42"  # whose turn it is now
+        assert await waiting[3] == b"42"  # the next in the queue
         for task in waiting[1:3]:
             task.cancel()
         await client.close()

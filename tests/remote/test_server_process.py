@@ -73,9 +73,7 @@ async def _revive(thief: Thief, target: Any) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_a_server_stopped_under_load_loses_nothing(
-    store: str, tmp_path: Path
-) -> None:
+async def test_a_server_stopped_under_load_loses_nothing(store: str, tmp_path: Path) -> None:
     url, ran = await asyncio.to_thread(url_on, store, tmp_path), list[int]()
     with server(url, tmp_path) as target:
         await target.start()

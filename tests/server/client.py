@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True):
 
 
 class Client:
-    """Sends what it is told to; says nothing about the answer."""
+    """Sends prepared bytes and does not interpret the response."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str | None) -> None:
         self.session, self.url, self.token = session, url, token

@@ -128,7 +128,7 @@ FREE = {
     "POST /v1/engine/server_time_ms",
     "POST /v1/engine/read_events",
 }
-"""What a token of another namespace may call too: it tells nothing of anybody, or is narrowed to its own."""
+"""Routes that a token of another namespace may call: free of tenant data, or filtered by it."""
 
 
 def _rows(text: str, role: Role | None) -> dict[str, Role | None]:
@@ -238,9 +238,7 @@ async def test_each_credential_on_every_route(
 
 
 @memory
-async def test_entities_of_other_namespaces_look_missing(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_entities_of_other_namespaces_look_missing(engine: Engine, tmp_path: Path) -> None:
     """A token of one namespace cannot tell another's from what was never there, on any route."""
     different = []
     async with a_world(engine, tmp_path) as (client, world):

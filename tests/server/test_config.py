@@ -13,7 +13,13 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
-from flowfabric.server.config import INTERVALS, VARIABLES, describe_settings, read_config_file, load_settings
+from flowfabric.server.config import (
+    INTERVALS,
+    VARIABLES,
+    describe_settings,
+    read_config_file,
+    load_settings,
+)
 from flowfabric.server.lifecycle import open_engine
 
 LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
@@ -162,7 +168,9 @@ def test_settings_print_no_secret() -> None:
 
 
 def test_invalid_origins_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    assert load_settings({**LEAST, "FF_CORS_ORIGINS": "https://a,b c"}).cors_origins == ["https://a"]
+    assert load_settings({**LEAST, "FF_CORS_ORIGINS": "https://a,b c"}).cors_origins == [
+        "https://a"
+    ]
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert (vars(record)["ignored"], vars(record)["kept"]) == (["b c"], ["https://a"])
 

@@ -112,7 +112,7 @@ async def test_a_write_is_json_even_without_a_body(engine: Engine, media: str | 
 
 
 @memory
-async def test_a_token_is_enough_by_itself(engine: Engine) -> None:
+async def test_a_token_is_sufficient(engine: Engine) -> None:
     """Pages cannot send it unless they know it."""
     async with served(engine) as client:
         headers = {"Host": "jobs.example.org", "Origin": EVIL}

@@ -199,9 +199,7 @@ async def test_a_worker_that_waits_is_not_sent_back_by_the_backlog_of_another(
 
 
 @memory
-async def test_a_waiting_claim_gets_work_of_its_namespace(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_a_waiting_claim_gets_work_of_its_namespace(engine: Engine, tmp_path: Path) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         waiting = asyncio.ensure_future(call(ann, "claim_many", **asking(max_wait_ms=30_000)))
         async with asyncio.timeout(SOON_S):
@@ -451,7 +449,9 @@ def test_every_operation_that_takes_a_namespace_is_held_to_it() -> None:
 
 
 @memory
-async def test_a_client_raises_not_found_for_other_namespaces(engine: Engine, tmp_path: Path) -> None:
+async def test_a_client_raises_not_found_for_other_namespaces(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         remote = RemoteEngine(ann.url, ann.token)
         try:

@@ -35,7 +35,9 @@ UNAUTHORIZED = "missing or invalid Authorization header"
         "Bearer \u00e9",
     ],
 )
-async def test_the_authorization_header_must_match_exactly(engine: Engine, header: str | None) -> None:
+async def test_the_authorization_header_must_match_exactly(
+    engine: Engine, header: str | None
+) -> None:
     async with served(engine) as client:
         stranger = client.with_token(None)
         headers = {} if header is None else {"Authorization": header}
@@ -233,7 +235,7 @@ async def test_json_that_cannot_be_read(
 
 @memory
 async def test_chunked_bodies_fail_like_others(engine: Engine) -> None:
-    """Arguments that cannot be told apart by their JSON are read by another way, which must refuse the same."""
+    """Unions without a JSON tag use another decoder, which must refuse the same bodies."""
     deep = b"[" * 50_000
     async with served(engine) as client:
         for path in ("suspend", "append_frame", "history", "claim_many"):

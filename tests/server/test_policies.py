@@ -134,9 +134,7 @@ async def test_numbers_outside_the_range_are_clamped(engine: Engine) -> None:
 
 
 @stores
-async def test_now_and_partition_id_are_ignored(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_now_and_partition_id_are_ignored(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
         for now, partition in ((-(2**63), 0), (2**63 - 1, 300)):
             body = full(now=now, partition_id=partition)

@@ -219,7 +219,7 @@ async def test_the_summary(engine: Engine) -> None:
 
 @stores
 async def test_pushed_across_a_lost_connection(engine: Engine) -> None:
-    """Who comes back with the last id he saw gets what follows it: nothing twice, nothing missing."""
+    """A client that reconnects with its last id gets the following frames, each once."""
     async with served(engine) as client:
         ident, handle = await running(engine)
         path = f"/v1/executions/{ident}/attempts/0/stream/events"
@@ -320,7 +320,7 @@ async def test_events_are_filtered(engine: Engine) -> None:
 async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
-    """A transaction of somebody else may hold the events back for long."""
+    """An open transaction of another process delays the events."""
     name = "read_events" if behind else "last_event"
     real, go = getattr(engine.store, name), asyncio.Event()
 

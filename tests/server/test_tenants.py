@@ -40,7 +40,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Tenant(Struct, frozen=True):
-    """Somebody with a namespace and a lane of his own, and what he has there."""
+    """A tenant with its namespace, its lane and its entities."""
 
     name: str
     client: Client
@@ -97,7 +97,7 @@ def _signal(about: Tenant, ident: ExecutionId | str) -> dict[str, Any]:
 async def tries(
     by: Tenant, on: Tenant, *, running: str, parked: str, flow: str, member: str, handle: Handle
 ) -> dict[str, Answer]:
-    """Everything one can try on somebody's things; or on things that nobody has."""
+    """Every request on the entities of another tenant, or on missing ones."""
     at, client = f"/v1/executions/{running}", by.client
     claim = {"lane_id": on.name, "worker_instance_id": "i", "grant_ttl_ms": 1_000}
     turn: dict[str, Any] = {
@@ -174,9 +174,7 @@ async def tries(
 
 
 @stores
-async def test_entities_of_another_namespace_are_not_found(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_entities_of_another_namespace_are_not_found(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as pair:
         before = await engine.store.dump(
             ["ff_exec_core", "ff_flow_core", "ff_signal", "ff_attempt"]
@@ -287,7 +285,7 @@ async def test_nothing_is_made_in_anothers_name_or_lane(engine: Engine, tmp_path
 async def test_an_id_of_another_namespace_is_refused_without_details(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """Neither what has it nor how that stands: whatever it is, the answer is that of anything else that is another's."""
+    """The answer does not depend on the kind or the state of the other tenant's entity."""
     async with tenants(engine, tmp_path) as (ann, bob):
         before = await engine.store.dump(["ff_exec_core", "ff_flow_core"])
         told = (await ann.client.get(f"/v1/executions/{new_id()}")).raw

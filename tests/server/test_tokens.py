@@ -100,4 +100,6 @@ def test_an_empty_token_file_is_refused(tmp_path: Path) -> None:
 def test_the_same_token_twice_is_refused(tmp_path: Path) -> None:
     """The last of them would win, whatever the first may."""
     with pytest.raises(ConfigError, match="FF_API_TOKENS_FILE"):
-        load_tokens(None, _file(tmp_path, GOOD + GOOD.replace('"a"', '"b"').replace("read", "admin")))
+        load_tokens(
+            None, _file(tmp_path, GOOD + GOOD.replace('"a"', '"b"').replace("read", "admin"))
+        )

@@ -129,7 +129,10 @@ async def test_a_payload_in_base64(engine: Engine) -> None:
     async with served(engine) as client:
         parked = await park(engine)
         both = await signal(client, parked, payload=[], payload_b64="")
-        assert (both.status, both.error) == (400, "payload, payload_b64: only one of the two is accepted")
+        assert (both.status, both.error) == (
+            400,
+            "payload, payload_b64: only one of the two is accepted",
+        )
         assert (
             await signal(client, parked, payload_b64=base64.b64encode(b"\xff").decode())
         ).status == 200

@@ -32,7 +32,7 @@ Plant = Callable[[Tables], None]
 
 
 async def sound() -> Tables:
-    """A budget at its limit with two accounts, one without limits, and one whose limits are below what was counted."""
+    """A budget at its limit with two accounts, one without limits, one with lowered limits."""
     engine = Engine(MemoryStore(ManualClock()), seed=1)
     limits = {"dimensions": ["t", "z"], "hard_limits": [10, 0], "soft_limits": [5, 5]}
     await engine.create_budget(CreateBudgetArgs(budget_id=LIMITED, **limits))

@@ -111,7 +111,8 @@ def problems(tables: Tables) -> tuple[str, str]:
 def test_a_valid_snapshot_passes(tables: Tables) -> None:
     assert problems(tables) == ("", "")
     states = {
-        execution.id: execution.public_state for execution in snapshot_of(tables).executions.values()
+        execution.id: execution.public_state
+        for execution in snapshot_of(tables).executions.values()
     }
     wanted = {
         "quorum": "waiting",

@@ -119,7 +119,7 @@ def alter(table: str, wanted: dict[str, Any], **changes: Any) -> Plant:
 
 
 def flow_of(namespace: str, flow: int, of: str) -> Plant:
-    """As if the flow were another namespace's, with all that is told of it."""
+    """Move a flow and its events to another namespace."""
     raw = {"flow_kind": "dag", "namespace": of, "node_count": 2, "edge_count": 1}
     return alter(FLOW, {"flow_id": uid(namespace, flow)}, raw_fields=json.dumps(raw))
 
