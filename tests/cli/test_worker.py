@@ -100,9 +100,9 @@ async def test_a_second_signal_releases_running_tasks(folder: Path) -> None:
             run = await app.tasks["slow"].submit(3600)
             wait_for((folder / "began").exists)
             worker.process.send_signal(signal.SIGINT)
-            worker.until("stopping: 1 still running")
+            worker.until("stopping: waiting up to")
             worker.process.send_signal(signal.SIGINT)
-            worker.until("not waiting")
+            worker.until("second signal")
             assert worker.ended() == 0
             assert await run.state() in ("delayed", "waiting")
 
@@ -187,7 +187,7 @@ def test_a_metrics_port_in_use_is_an_error(
     said = (
         "metrics: cannot listen on 127.0.0.1:"
         if port == "taken"
-        else "metrics: a port from 1 to 65535"
+        else "metrics: expected a port from 1 to 65535"
     )
     assert done.returncode == 2 and done.stdout.startswith(said)
 
@@ -291,7 +291,7 @@ def test_an_unknown_lane_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPat
     done = flowfabric("worker", "app.py", "--lanes", "mail,male")
     assert (done.returncode, done.stdout) == (
         2,
-        "lanes: no task of app.py is on male; there are default, mail\n",
+        "lanes: no task of app.py is on male; its lanes are default, mail\n",
     )
 
 
@@ -300,11 +300,11 @@ def test_targets_are_parsed() -> None:
         ("a.py", None, True), ("a.py", "b", True), ("a.b", None, False), ("a.b", "c", False), ("./x/a.py", None, True),
     ]  # fmt: skip
     for wrong in ("", ":app", "a.py:", "a.py:b c"):
-        with pytest.raises(ConfigError, match="a file like"):
+        with pytest.raises(ConfigError, match="a file such as"):
             parse_target(wrong)
 
 
-async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
+async def test_dev_restarts_when_a_file_changes(folder: Path) -> None:
     with running(folder, "dev", "app.py") as dev:
         dev.until("app.py: ")
         async with client(f"sqlite:///{folder}/ff.db") as app:

@@ -180,10 +180,10 @@ async def test_a_connection_that_was_not_used_for_long_is_left(
     [
         ([HANG_UP], "closed the connection"),
         ([OK[:-1], HANG_UP], "closed the connection"),
-        ([b"SSH-2.0-OpenSSH_9.6\r\n"], "no answer"),
+        ([b"SSH-2.0-OpenSSH_9.6\r\n"], "no response"),
         (
             [b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
-            "no answer",
+            "no response",
         ),
         (
             [b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n", b"x" * 4_999],
@@ -221,7 +221,7 @@ async def test_no_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "TIMEOUT_S", 0.01)
     async with scripted([]) as (server, url):
         client = Transport(url)
-        with pytest.raises(TransportError, match="no answer") as doubt:
+        with pytest.raises(TransportError, match="no response") as doubt:
             await ask(client)
         assert doubt.value.doubtful
         await server.left.wait()
@@ -234,7 +234,7 @@ async def test_close_ends_pending_calls() -> None:
         waiting = asyncio.create_task(ask(client))
         await server.asked.wait()
         await client.close()
-        with pytest.raises(TransportError, match="no answer"):
+        with pytest.raises(TransportError, match="no response"):
             await waiting
 
 

@@ -214,7 +214,7 @@ async def listening(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"", "no answer"),
+        (b"", "no response"),
         (b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nbad", "answered 502"),
         (
             b"HTTP/1.1 301 Moved\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n",
@@ -248,12 +248,12 @@ async def test_an_unreachable_server(monkeypatch: pytest.MonkeyPatch) -> None:
     ("url", "more", "said"),
     [
         ("http://", {}, "http://host:port"),
-        ("http://user:secret@host", {}, "no user or password"),
+        ("http://user:secret@host", {}, "must not contain a user or password"),
         ("http://host?x=1", {}, "http://host:port"),
         ("http://host:many", {}, "http://host:port"),
         ("http://host:99999", {}, "http://host:port"),
         ("http://ho st", {}, "http://host:port"),
-        ("http://h\u00f6st", {}, "plain letters"),
+        ("http://h\u00f6st", {}, "in ASCII"),
         ("http://host", {"token": "t\u00f6ken"}, "token"),
         ("http://host", {"token": "two\r\nlines"}, "token"),
         ("http://host", {"token": "  "}, "token"),
@@ -278,7 +278,7 @@ async def test_a_wrong_token_is_an_error_without_retry() -> None:
 
 async def test_a_transaction_of_ones_own_is_not_joined_over_http() -> None:
     remote = await connect("http://127.0.0.1:9")
-    with pytest.raises(ConfigError, match="cannot join your transaction"):
+    with pytest.raises(ConfigError, match="cannot join a transaction of the caller"):
         await remote.create_execution(new(), connection=object())
     with pytest.raises(TypeError):
         await remote.read_outcome(nonsense=uuid4())  # type: ignore[call-arg]

@@ -34,7 +34,7 @@ def run(target: str, url: str | None, concurrency: int) -> int:
         time.sleep(POLL_S)
         now = stamps(folder)
         if now != seen:
-            say(f"{describe_changes(seen, now)} describe_changes: starting again")
+            say(f"{describe_changes(seen, now)} changed: restarting")
             seen = now
             child.stop()
             child = Child(target, url, concurrency)
