@@ -164,7 +164,7 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
             await declare(budget={"hard": {"tokens": 20}}, quota={"concurrent": 4})
     text = "the declared limits differ from the stored ones, which stay"
     assert [record.getMessage() for record in caplog.records] == [text] * 2
-    assert all("operate is needed" in vars(record)["reason"] for record in caplog.records)
+    assert all("lacks the role operate" in vars(record)["reason"] for record in caplog.records)
     assert (await engine.get_budget_status(budget_id("acme", "day"))).hard_limits == {"tokens": 10}
 
 

@@ -55,6 +55,12 @@ class Metrics(Telemetry):
             QUICK_S,
             *request,
         )
+        self._define_loops()
+        self._define_engine()
+        self._define_samples()
+        self.clear_queue_stats()
+
+    def _define_loops(self) -> None:
         self._cycles = self._counter("ff_scanner_cycle", "Cycles of a background loop", "scanner")
         self._cycle_s = self._histogram(
             "ff_scanner_cycle_duration_seconds", "Duration of a loop cycle", SCANNER_S, "scanner"
@@ -65,6 +71,8 @@ class Metrics(Telemetry):
         self._backlog = self._gauge(
             "ff_cancel_backlog_depth", "Members of cancelled flows that are not cancelled yet"
         )
+
+    def _define_engine(self) -> None:
         self._claim_s = self._histogram(
             "ff_claim_from_grant_duration_seconds", "Duration of a claim", QUICK_S, "lane"
         )
@@ -111,6 +119,8 @@ class Metrics(Telemetry):
             "ff_reclaims", "Reclaims of executions with a lost lease", "outcome"
         )
         self._signals = self._counter("ff_signals", "Delivered signals by effect", "effect")
+
+    def _define_samples(self) -> None:
         self._executions = self._gauge(
             "ff_executions", "Executions that have not ended, at the last sample", "lane", "state"
         )
@@ -125,7 +135,6 @@ class Metrics(Telemetry):
         )
         self._workers = self._gauge("ff_workers", "Live workers", "namespace")
         self._build = self._gauge("ff_build_info", "Always 1", "version", "backend")
-        self.clear_queue_stats()
 
     def _counter(self, name: str, help: str, *labels: str) -> Any:
         return self._library.Counter(name, help, labels, registry=self.registry)

@@ -241,14 +241,14 @@ def test_the_command_prints_a_script_that_works(url: str) -> None:
     assert done.exit_code == 0 and done.output == migration_script()
     with plain(url) as db:
         db.execute(done.output)
-    assert command(url).output.startswith("nothing to do")
+    assert command(url).output.startswith("the database is up to date")
 
 
 def test_the_command_takes_a_schema_and_a_kind(url: str) -> None:
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
     assert command(url, "--schema", "mine", "--kind", "pre").exit_code == 0
-    assert command(url, "--schema", "mine", "--kind", "post").output.startswith("nothing to do")
+    assert command(url, "--schema", "mine", "--kind", "post").output.startswith("the database is up to date")
     assert tables(url) == set()
 
 
@@ -256,7 +256,7 @@ def test_a_printed_script_is_for_the_schema_that_was_named(url: str) -> None:
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
         db.execute(command("--sql", "--schema", "mine").output)
-    assert command(url, "--schema", "mine").output.startswith("nothing to do")
+    assert command(url, "--schema", "mine").output.startswith("the database is up to date")
     assert tables(url) == set()
 
 
