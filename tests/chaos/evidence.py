@@ -14,7 +14,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.store.port import Row
-from flowfabric.verify.snapshot import Event, Snapshot, world_of
+from flowfabric.verify.snapshot import Event, Snapshot, snapshot_of
 
 from .logs import Call, History, Life
 
@@ -47,7 +47,7 @@ class Evidence(Struct, frozen=True):
 
     @classmethod
     def of(cls, tables: Mapping[str, list[Row]], history: History) -> Evidence:
-        world = world_of(tables)
+        world = snapshot_of(tables)
         runs = _runs(world, history)
         gone = {ident for ident, run in runs.items() if run.forgotten}
         return cls(world, tables, _without(history, gone), runs)

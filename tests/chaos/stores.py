@@ -21,7 +21,7 @@ from flowfabric.store.port import Row
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .plan import SETTINGS
 from .wire import Wire
@@ -151,7 +151,7 @@ class SqliteCase:
                 yield Violation("recovery", path.name, f"{what}: {error}")
                 continue
             kept = tables if cut is None else kept
-            for violation in invariants.check(world_of(tables)):
+            for violation in invariants.check(snapshot_of(tables)):
                 yield Violation(violation.invariant, violation.subject, f"{what}: {violation.says}")
         yield from _sound(self.path, "database")
         try:

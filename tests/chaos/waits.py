@@ -31,7 +31,7 @@ def signals_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def _told(seen: Evidence, ident: str) -> Counter[UUID]:
-    return Counter(event["signal_id"] for event in seen.world.heard.get(key_of(ident), []))
+    return Counter(event["signal_id"] for event in seen.world.signal_events.get(key_of(ident), []))
 
 
 def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
@@ -40,7 +40,7 @@ def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.calls:
         if call.op == "signal":
             sent[UUID(call.facts["signal"])].add(call.verdict)
-    for (partition, uuid), events in seen.world.heard.items():
+    for (partition, uuid), events in seen.world.signal_events.items():
         if seen.world.executions[partition, uuid].execution_kind in PARENTS:
             continue  # the engine itself wakes a parent
         for event in events:
@@ -57,7 +57,7 @@ def resumes_stand(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.of("signal"):
         if call.reply["effect"] != MET:
             continue
-        events = seen.world.heard.get(key_of(call.execution), [])
+        events = seen.world.signal_events.get(key_of(call.execution), [])
         by = [
             event["event_type"]
             for event in events
@@ -80,7 +80,7 @@ def resumes_stand(seen: Evidence) -> Iterator[Violation]:
                 call.execution,
                 f"its waitpoint {call.facts['waitpoint']} was not closed by it",
             )
-    for key, events in seen.world.heard.items():
+    for key, events in seen.world.signal_events.items():
         met = sum(event["event_type"] == MET for event in events)
         told = sum(event["outcome"] == "resumable" for event in seen.world.completions.get(key, []))
         if met != told:

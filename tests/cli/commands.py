@@ -81,7 +81,7 @@ def _whole(peer: socket.socket, size: int) -> bytes:
 
 
 def serve(peer: socket.socket) -> None:
-    """One command after the other, until nobody asks any more."""
+    """Run commands one after the other until the pipe closes."""
     for name in LIBRARIES:
         __import__(name)
     while True:

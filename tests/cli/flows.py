@@ -1,4 +1,4 @@
-"""Flows for the tests of what shows them."""
+"""Flows for the tests of the flow commands."""
 
 from __future__ import annotations
 

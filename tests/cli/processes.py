@@ -1,4 +1,4 @@
-"""Commands that go on until they are told to stop: started, read line by line, and always ended."""
+"""Long-running commands: started, read line by line, always ended."""
 
 from __future__ import annotations
 

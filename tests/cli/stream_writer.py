@@ -1,4 +1,4 @@
-"""A worker in a process of its own that writes what it is told on standard input, a word and a text per line."""
+"""A worker process that writes frames given on standard input, a type and a text per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flowfabric approvals`: what it shows, what it never shows, and that it changes nothing."""
+"""`flowfabric approvals`: output, secrecy of tokens, and no writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric import Count, CountKind, DeliverSignalArgs, Engine, TimeoutBehavior
-from flowfabric.cli.approvals import Asked, asked, shown, span
+from flowfabric.cli.approvals import OpenWaitpoint, open_waitpoints, render, span
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.model.waitpoint import OperatorOnly, TimeoutOnly
 from flowfabric.testing import ManualClock
@@ -35,20 +35,20 @@ async def approve(engine: Engine, wait: Wait, who: str) -> None:
     )
 
 
-async def only(engine: Engine) -> tuple[Asked, str]:
-    ((found,), more) = await asked(engine, 10)
+async def only(engine: Engine) -> tuple[OpenWaitpoint, str]:
+    ((found,), more) = await open_waitpoints(engine, 10)
     assert not more
-    return found, "\n".join(line.plain for line in shown(found))
+    return found, "\n".join(line.plain for line in render(found))
 
 
-async def test_who_waits_what_for_and_until_when(engine: Engine, clock: ManualClock) -> None:
+async def test_open_waitpoints_are_shown(engine: Engine, clock: ManualClock) -> None:
     wait = await suspended(
         engine, TWO, timeout_at=clock() + 3_600_000, timeout_behavior=TimeoutBehavior.CANCEL
     )
     await approve(engine, wait, "alice")
     clock.advance(180_000)
     found, said = await only(engine)
-    assert said.splitlines()[1] == "go-live  deploy on lane releases, asked 3 min ago"
+    assert said.splitlines()[1] == "go-live  deploy on lane releases, created 3 min ago"
     assert "waits for  approved, 1 of 2 sources so far (waiting_for_approval)" in said
     assert "expires    in 57 min, then it is cancelled" in said
     assert f"execution  {wait.execution}" in said and f"waitpoint  {wait.waitpoint}" in said
@@ -56,17 +56,19 @@ async def test_who_waits_what_for_and_until_when(engine: Engine, clock: ManualCl
     assert wait.token[19:] not in said + repr(found)
 
 
-async def test_a_waitpoint_ahead_of_its_suspension(engine: Engine, clock: ManualClock) -> None:
+async def test_a_waitpoint_created_before_its_suspension(
+    engine: Engine, clock: ManualClock
+) -> None:
     await suspended(engine)
-    await engine.resume_execution((await asked(engine, 1))[0][0].execution_id)  # type: ignore[arg-type]
+    await engine.resume_execution((await open_waitpoints(engine, 1))[0][0].execution_id)  # type: ignore[arg-type]
     handle = await engine.claim("releases", (), POLICY)
     assert handle is not None
     made = await engine.create_waitpoint(handle, "callback", 60_000)
     found, said = await only(engine)
     assert found.waitpoint_id == str(made.waitpoint_id)
-    assert "created ahead, nothing waits on it yet" in said and "expires    in 1 min\n" in said
+    assert "no execution yet; it was created ahead" in said and "expires    in 1 min\n" in said
     clock.advance(90_000)
-    assert "expires    30 s ago, to be seen to by the loops" in (await only(engine))[1]
+    assert "expires    30 s ago; the next loop cycle ends it" in (await only(engine))[1]
 
 
 async def test_an_escalated_suspension_no_longer_expires(
@@ -85,7 +87,7 @@ async def test_an_escalated_suspension_no_longer_expires(
 async def test_those_that_wait_for_no_signal(engine: Engine, clock: ManualClock) -> None:
     await suspended(engine, OperatorOnly())
     assert "waits for  an operator (waiting_for_approval)" in (await only(engine))[1]
-    await engine.resume_execution((await asked(engine, 1))[0][0].execution_id)  # type: ignore[arg-type]
+    await engine.resume_execution((await open_waitpoints(engine, 1))[0][0].execution_id)  # type: ignore[arg-type]
     await engine.complete(await engine.claim("releases", (), POLICY))  # type: ignore[arg-type]
     await suspended(engine, TimeoutOnly(), timeout_at=clock() + 90_000)
     assert "waits for  its time" in (await only(engine))[1]
@@ -128,19 +130,15 @@ def test_the_command(tmp_path: Path) -> None:
         return found
 
     asyncio.run(fill(0))
-    assert (
-        flowfabric("approvals", str(path)).stdout == "nobody is being asked: no waitpoint is open\n"
-    )
+    assert flowfabric("approvals", str(path)).stdout == "no open waitpoints\n"
     waits = asyncio.run(fill(3))
     before = path.read_bytes()
     done = flowfabric("approvals", f"sqlite:///{path}", "--limit", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    first = "the oldest 2 open waitpoints; --limit shows more\n\ngo-live  deploy on lane releases, asked "
+    first = "2 open waitpoints, oldest first; use --limit for more\n\ngo-live  deploy on lane releases, created "
     assert done.stdout.startswith(first)
     assert "in 1 d, then it fails" in done.stdout and str(waits[2].execution) not in done.stdout
-    assert flowfabric("approvals", str(path)).stdout.startswith(
-        "3 waitpoints are open, the oldest first\n"
-    )
+    assert flowfabric("approvals", str(path)).stdout.startswith("3 open waitpoints, oldest first\n")
     listed = flowfabric("approvals", str(path), "--json").stdout
     assert [json.loads(line)["execution_id"] for line in listed.splitlines()] == [
         str(wait.execution) for wait in waits
@@ -154,7 +152,7 @@ async def test_the_command_on_postgres() -> None:
     engine = await PostgresBackend.connect(database("approvals"), migrate=True)
     wait = await suspended(engine)
     done = await asyncio.to_thread(flowfabric, "approvals", engine.store.options.url)
-    assert "1 waitpoint is open" in done.stdout and str(wait.waitpoint) in done.stdout, (
+    assert "1 open waitpoint, oldest first" in done.stdout and str(wait.waitpoint) in done.stdout, (
         done.stdout + done.stderr
     )
     told = await asyncio.to_thread(
@@ -165,7 +163,7 @@ async def test_the_command_on_postgres() -> None:
         engine.store.options.url,
         given=wait.token,
     )
-    assert "the execution goes on" in told.stdout, told.stdout + told.stderr
+    assert "the execution resumes" in told.stdout, told.stdout + told.stderr
     await engine.close()
 
 

@@ -1,4 +1,4 @@
-"""The command as a user runs it: real processes, real files."""
+"""The command in real processes with real files."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_demo_survives_its_kill(tmp_path: Path) -> None:
     kept = tmp_path / "demo.db"
     done = flowfabric("demo", "--keep", str(kept))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kill -9 worker-2" in done.stdout
-    assert "Nothing lost, nothing done twice." in done.stdout
+    assert "killed worker-2" in done.stdout
+    assert "No job lost, no job run twice." in done.stdout
     report = json.loads(flowfabric("verify", str(kept), "--json").stdout)
     assert (report["created"], report["completed_once"], report["violations"]) == (200, 200, [])
     assert report["taken_over"] > 0

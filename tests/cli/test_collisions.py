@@ -1,4 +1,4 @@
-"""Which lanes share a partition."""
+"""`flowfabric admin partition-collisions`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_report_is_printed_and_is_no_failure() -> None:
     assert f"| {alone:<16} | \N{EM DASH}" in done.stdout
 
 
-def test_nothing_to_do_is_said_without_advice() -> None:
+def test_no_collisions_give_no_advice() -> None:
     assert "severity:            Clean" in report(["default"]) and len(report(["default"])) == 9
     assert CliRunner().invoke(app, COMMAND, env={"FF_LANES": ""}).exit_code == 2
 

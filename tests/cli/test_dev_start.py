@@ -1,4 +1,4 @@
-"""The first minute: a job is waiting, `flowfabric dev` is started, and the job is done."""
+"""`flowfabric dev` runs a job that was submitted before its start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.cli.app_loader import loaded
+from flowfabric.cli.app_loader import load_app
 from tests.cli.processes import PATIENCE_S, running
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.xdist_group("processes")
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.py"
 
 
-async def test_the_command_says_what_it_has_and_does_what_is_waiting(tmp_path: Path) -> None:
-    app = loaded(str(QUICKSTART))
+async def test_dev_runs_a_waiting_job(tmp_path: Path) -> None:
+    app = load_app(str(QUICKSTART))
     app.url = f"sqlite:///{tmp_path}/quickstart.db"
     async with app:
         run = await app.tasks["greet"].submit("world")
@@ -31,4 +31,4 @@ async def test_the_command_says_what_it_has_and_does_what_is_waiting(tmp_path: P
         if line.startswith("  greet")
     ]
     assert told == ["failed", "done"]
-    assert dev.lines[-1] == "stopped; 2 run by this worker"
+    assert dev.lines[-1] == "stopped; this worker has run 2 tasks"

@@ -1,4 +1,4 @@
-"""`flowfabric events`: all channels in one feed, live, from any place, ended cleanly."""
+"""`flowfabric events`: all channels merged, live, from a cursor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flowfabric import Engine, SqliteBackend
-from flowfabric.cli.events import CHANNELS, arriving
+from flowfabric.cli.events import CHANNELS, merge_feeds
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.connect import PostgresBackend
 from flowfabric.model.execution import ChangePriorityArgs
@@ -123,9 +123,7 @@ async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_new_events_are_shown_until_ctrl_c(kind: str, tmp_path: Path) -> None:
     """What it shows first is there already, so that it is known to follow before anything else happens."""
     if kind == "sqlite":
         where = str(tmp_path / "ff.db")
@@ -147,14 +145,12 @@ async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(
     await engine.close()
 
 
-async def test_the_feed_takes_the_earliest_of_what_is_there(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_the_feed_orders_available_events_by_time(engine: Engine, clock: ManualClock) -> None:
     for _ in range(3):
         clock.advance(1)
         await life(engine)
     feeds = {name: getattr(engine, method)(BEGINNING) for name, method in CHANNELS.items()}
-    merged = arriving(feeds)
+    merged = merge_feeds(feeds)
     found = [await asyncio.wait_for(anext(merged), SOON_S) for _ in range(24)]
     await merged.aclose()  # type: ignore[attr-defined]
     times = [event.at for _, event in found]
@@ -169,13 +165,13 @@ async def test_the_feed_takes_the_earliest_of_what_is_there(
     [
         (
             ("--channel", "gossip"),
-            "--channel: one of completion, lease, signal, operator, got 'gossip'",
+            "--channel: expected one of completion, lease, signal, operator, got 'gossip'",
         ),
         (
             ("--from", "yesterday", "--channel", "lease"),
-            "--from: start, or the cursor of an event as --json shows it",
+            "--from: expected start or the cursor of an event, as --json shows it",
         ),
-        (("--from", "01" * 9, "--channel", "lease"), "--from: start, or the cursor"),
+        (("--from", "01" * 9, "--channel", "lease"), "--from: expected start or the cursor"),
         (
             ("--from", BEGINNING.hex()),
             "--from: a cursor belongs to one channel; name it with --channel",
@@ -191,4 +187,4 @@ def test_refusals(tmp_path: Path, args: tuple[str, ...], says: str) -> None:
 
 def test_a_database_must_be_named() -> None:
     done = flowfabric("events")
-    assert done.returncode == 2 and "or say it once in FLOWFABRIC_DB" in done.stdout
+    assert done.returncode == 2 and "or set FLOWFABRIC_DB" in done.stdout

@@ -1,4 +1,4 @@
-"""docs/events.md runs: its snippets say what the comments beside them say, and its numbers and commands are those of the code."""
+"""docs/events.md: its snippets, numbers and commands run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples say what they should; that they run at all is looked at with all the others."""
+"""The output of the examples."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_deployment_waits_for_two_people() -> None:
     assert "nobody   else answers in time: release 43 has failed" in said
 
 
-def test_summaries_stop_at_the_budget_and_go_on_the_next_day() -> None:
+def test_summaries_stop_at_the_budget_and_continue_the_next_day() -> None:
     said = said_by("token_budget.py")
     assert "careful: 552 tokens spent, 400 were planned" in said
     assert said.count("held:") == 2 and said.count("done:") == 6

@@ -1,4 +1,4 @@
-"""docs/flows.md runs: its program, its commands, its snippets, its picture and its numbers."""
+"""docs/flows.md: its program, commands, snippets, picture and numbers."""
 
 from __future__ import annotations
 

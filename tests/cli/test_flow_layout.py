@@ -1,4 +1,4 @@
-"""Where nodes go, and that the lines drawn between them say exactly what the graph says."""
+"""Graph layout: positions, and lines that match the graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_layers_are_the_longest_ways() -> None:
     }
 
 
-def test_an_empty_graph_and_one_that_waits_for_itself() -> None:
+def test_an_empty_graph_and_a_cycle() -> None:
     assert layout([], []).rows() == {}
     found = layout(["a", "b", "c"], [("a", "b"), ("b", "c"), ("c", "b")])
     assert [len(layer) for layer in found.layers] == [1, 2]
@@ -50,7 +50,7 @@ def test_a_crossing_is_undone() -> None:
     assert crossings(straight, [(Spot(0, "a"), Spot(1, "d")), (Spot(0, "b"), Spot(1, "c"))]) == 1
 
 
-def test_a_join_stands_in_the_middle_of_what_it_joins() -> None:
+def test_a_join_is_centred_between_its_upstreams() -> None:
     found = layout(["a", "b", "c", "join"], [(up, "join") for up in "abc"])
     rows = found.rows()
     assert rows[Spot(1, "join")] == sorted(rows[Spot(0, up)] for up in "abc")[1]
@@ -73,7 +73,7 @@ def test_long_lines_share_their_bends_and_too_many_go_straight() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(graphs())
-def test_every_spot_has_a_place_of_its_own(graph: Graph) -> None:
+def test_spots_do_not_overlap(graph: Graph) -> None:
     found = layout(*graph)
     rows = found.rows()
     for layer in found.layers:
@@ -143,13 +143,13 @@ def drawn(nodes: list[str], edges: list[tuple[str, str]]) -> list[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(graphs())
-def test_the_picture_says_what_the_graph_says(graph: Graph) -> None:
+def test_the_picture_matches_the_graph(graph: Graph) -> None:
     lines = drawn(*graph)
     assume(lines)
     assert read_back(lines) == set(graph[1])
 
 
-def test_what_could_not_be_read_is_not_drawn() -> None:
+def test_an_unreadable_graph_is_not_drawn() -> None:
     ups, downs = [f"n{at:02}" for at in range(6)], [f"n{at:02}" for at in range(6, 12)]
     assert drawn([*ups, *downs], [(up, down) for up in ups for down in downs]) == []
 

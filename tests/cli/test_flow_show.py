@@ -1,4 +1,4 @@
-"""`flowfabric flow`: what it draws, what it writes, what it refuses, and that it changes nothing."""
+"""`flowfabric flow`: output, files, errors, and no writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowfabric import CreateExecutionArgs, Engine, ExecutionId
 from flowfabric.cli import flow as command
 from flowfabric.cli import flow_svg, flow_text
 from flowfabric.cli.flow_dot import dot
-from flowfabric.cli.flow_view import LOOKS, clean, view_flow
+from flowfabric.cli.flow_view import APPEARANCES, clean, view_flow
 from flowfabric.connect import PostgresBackend, SqliteBackend, look_at
 from flowfabric.errors import ConfigError, NotFound, Unavailable
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
@@ -55,7 +55,7 @@ async def filled(path: Path) -> None:
 # ---- the picture
 
 
-async def test_a_race_that_is_won(engine: Engine) -> None:
+async def test_an_any_of_race_is_drawn(engine: Engine) -> None:
     await race(engine)
     said = await told(engine)
     assert f"flow {FLOW}\n" in said
@@ -65,10 +65,10 @@ async def test_a_race_that_is_won(engine: Engine) -> None:
     assert said.count("│ cancelled") == 2
 
 
-async def test_every_state_has_a_symbol_of_its_own_or_a_word() -> None:
-    assert len({seen.symbol for seen in LOOKS.values()}) == len(LOOKS)
-    assert len({seen.plain for seen in LOOKS.values()}) == len(LOOKS)
-    assert all(seen.plain.isascii() for seen in LOOKS.values())
+async def test_states_have_distinct_symbols() -> None:
+    assert len({seen.symbol for seen in APPEARANCES.values()}) == len(APPEARANCES)
+    assert len({seen.plain for seen in APPEARANCES.values()}) == len(APPEARANCES)
+    assert all(seen.plain.isascii() for seen in APPEARANCES.values())
 
 
 async def test_too_wide_is_drawn_smaller_and_then_listed(sqlite: SqliteBackend) -> None:
@@ -187,7 +187,7 @@ DOT_WORDS = {"digraph", "rankdir", "LR", "label", "node", "shape", "box", "style
 DOT_WORDS |= {"rounded", "fontname", "color", "solid", "dashed"}
 
 
-def test_clean_keeps_words_and_drops_what_steers() -> None:
+def test_clean_removes_control_characters() -> None:
     assert clean("größe 数据") == "größe 数据"
     assert clean("a\x1b[2Jb\u202ec\ud800") == "a\ufffd[2Jb\ufffdc\ufffd"
 
@@ -241,7 +241,7 @@ def test_show_and_list_as_a_user_runs_them(path: Path, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["flow.svg", "flows.db"]
 
 
-async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
+async def test_a_database_in_use_is_readable(path: Path) -> None:
     async with await SqliteBackend.new(str(path), dev=True) as engine:
         await race(engine)
         assert "any of 3" in flowfabric("flow", "show", str(FLOW), str(path)).stdout
@@ -252,8 +252,8 @@ async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("show", "twelve", "DB"), "flow id: a UUID such as"),
-        (("show", "0" * 30 + "_0", "DB"), "flow id: a UUID such as"),
+        (("show", "twelve", "DB"), "flow id: expected a UUID such as"),
+        (("show", "0" * 30 + "_0", "DB"), "flow id: expected a UUID such as"),
         (
             ("show", "00000000-0000-4000-8000-000000000000", "DB"),
             "flow 00000000-0000-4000-8000-000000000000 not found",
@@ -263,7 +263,7 @@ async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
         (("list", "memory://"), "memory:// is seen by its own process only"),
         (("list", "mysql://there"), "not supported"),
         (("list", "OTHER"), "not a FlowFabric database"),
-        (("show", str(FLOW), "DB", "--dot", "--svg"), "one of them at a time"),
+        (("show", str(FLOW), "DB", "--dot", "--svg"), "only one of them is accepted"),
         (
             ("show", str(FLOW), "DB", "--svg", "no/such/folder/x.svg"),
             "cannot write no/such/folder/x.svg: No such file or directory",
@@ -282,7 +282,7 @@ async def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says:
     assert other.read_bytes() == b""
 
 
-async def test_the_newest_come_first_and_the_rest_is_told(sqlite: SqliteBackend) -> None:
+async def test_flows_are_listed_newest_first_with_a_total(sqlite: SqliteBackend) -> None:
     flows = [uuid4() for _ in range(5)]
     for at, flow in enumerate(flows):
         await sqlite.create_flow(
@@ -293,12 +293,12 @@ async def test_the_newest_come_first_and_the_rest_is_told(sqlite: SqliteBackend)
     assert [flow.flow_id for flow, _ in rows] == [flows[4], flows[3]]
     path = sqlite.store.target.key
     console = Console(file=io.StringIO(), width=120)
-    assert await asyncio.to_thread(command.listed, path, 2, console) == 0
+    assert await asyncio.to_thread(command.list_flows, path, 2, console) == 0
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "the newest 2 of 5 flows" in said and "namespace" in said and "shop" in said
 
 
-async def test_a_very_large_flow_is_listed_as_it_was_last_summed_up(
+async def test_a_very_large_flow_is_listed_with_its_stored_summary(
     sqlite: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "MAX_COUNTED", 3)
@@ -342,7 +342,7 @@ async def test_look_at_refuses_to_write_and_leaves_an_older_schema_alone(path: P
     db.close()
 
 
-async def test_look_at_a_postgres_that_is_not_prepared_and_one_that_is() -> None:
+async def test_reading_an_unmigrated_and_a_migrated_postgres() -> None:
     url = database("looked_at")
     done = await asyncio.to_thread(flowfabric, "flow", "list", url)
     assert (done.returncode, "run `flowfabric migrate URL`" in done.stdout) == (2, True), (

@@ -1,4 +1,4 @@
-"""`flowfabric history`: a timeline that can be read aloud, clear refusals, and a database that stays as it was."""
+"""`flowfabric history`: the timeline, errors, and no writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric import CreateExecutionArgs, Engine, ExecutionId, HistoryEntry, SubmitFlowArgs, What
-from flowfabric.cli.history import Told, shown, span
+from flowfabric.cli.history import Timeline, render, span
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from tests.cli.commands import flowfabric
 from tests.cli.test_approvals import approve
@@ -69,7 +69,7 @@ def test_the_command(tmp_path: Path) -> None:
     short = flowfabric(
         "history", str(wait.execution), "--db", str(path), "--limit", "2"
     ).stdout.splitlines()
-    assert len(short) == 4 and short[-1] == "the first 2; --limit shows more"
+    assert len(short) == 4 and short[-1] == "showing the first 2; use --limit for more"
     assert path.read_bytes() == before and sorted(p.name for p in tmp_path.iterdir()) == ["ff.db"]
 
 
@@ -106,9 +106,9 @@ def entry(at_ms: int, what: What, **details: str | int) -> HistoryEntry:
 
 
 def test_times_are_counted_from_the_first_and_from_the_one_before() -> None:
-    told = Told()
+    told = Timeline()
     lines = [
-        shown(entry(at, What.RENEWED), told, members=False)[-1].plain
+        render(entry(at, What.RENEWED), told, members=False)[-1].plain
         for at in (5, 5, 1_505, 61_505)
     ]
     assert [" ".join(line.split()[:-1]) for line in lines] == [
@@ -129,8 +129,8 @@ def test_spans(ms: int, said: str) -> None:
 
 
 def test_nothing_a_user_wrote_breaks_out() -> None:
-    line = shown(
-        entry(10**30, What.ENDED, reason="a\x1b[31m\nb", outcome="failed"), Told(), members=True
+    line = render(
+        entry(10**30, What.ENDED, reason="a\x1b[31m\nb", outcome="failed"), Timeline(), members=True
     )
     assert "\x1b" not in line[-1].plain and "\n" not in line[-1].plain
     assert line[0].plain == f"from {10**30} ms"
@@ -139,11 +139,14 @@ def test_nothing_a_user_wrote_breaks_out() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>, in quotes"),
-        (("{fp:x}:y", "--db", "x.db"), "ID: an execution id"),
-        (("0" * 30 + "_0", "--db", "x.db"), "ID: an execution id"),
+        (
+            ("nonsense", "--db", "x.db"),
+            "ID: expected an execution id such as {fp:N}:<uuid>, in quotes",
+        ),
+        (("{fp:x}:y", "--db", "x.db"), "ID: expected an execution id"),
+        (("0" * 30 + "_0", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
-        ((UNKNOWN,), "or say it once in FLOWFABRIC_DB"),
+        ((UNKNOWN,), "or set FLOWFABRIC_DB"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
@@ -159,7 +162,4 @@ def test_unknown_ones(tmp_path: Path) -> None:
     asyncio.run(fill())
     for ident, kind in ((UNKNOWN, "execution"), (str(uuid4()), "flow")):
         done = flowfabric("history", ident, "--db", str(tmp_path / "ff.db"))
-        assert (
-            done.returncode == 2
-            and f"{ident}: there is no such {kind} in this database" in done.stdout
-        )
+        assert done.returncode == 2 and f"{ident}: no such {kind} in this database" in done.stdout

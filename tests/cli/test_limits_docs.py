@@ -1,4 +1,4 @@
-"""docs/limits.md runs: its snippets say what the comments beside them say, and its numbers are those of the code."""
+"""docs/limits.md: its snippets and numbers."""
 
 from __future__ import annotations
 

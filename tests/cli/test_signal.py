@@ -1,4 +1,4 @@
-"""`flowfabric signal`: by token and as an operator, every bad input, and that a token is never shown."""
+"""`flowfabric signal`: by token and as an operator, invalid input, secrecy of tokens."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ def heard(path: Path) -> list[tuple[str, str, str, bytes | None]]:
 
 def test_by_token_from_each_place(path: Path) -> None:
     wait = waiting(path, Count(3, CountKind.DISTINCT_SOURCES, ("go-live",), "approved"))
-    assert "recorded; the execution waits on" in signal(
+    assert "recorded; the execution still waits" in signal(
         path, wait, "--source", "alice", "--token", wait.token
     )
-    assert "adds nothing" in signal(path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token)
-    assert "not waited for here" in signal(
+    assert "repeats an earlier signal" in signal(
+        path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token
+    )
+    assert "does not accept this name" in signal(
         path, wait, "--source", "eve", "--name", "maybe", given=wait.token
     )
     signal(path, wait, "--source", "bob", given=f"  {wait.token}\nmore\n")
@@ -70,21 +72,21 @@ def test_by_token_from_each_place(path: Path) -> None:
         wait.token,
         FF_WAITPOINT_TOKEN="k1:no",
     )
-    assert "that was all it waited for: the execution goes on" in said
+    assert "the condition is satisfied; the execution resumes" in said
     approved = [("approved", "user", who, None) for who in ("alice", "bob")]
     assert heard(path) == [*approved, ("approved", "user", "carol", b'{"ticket": 7}')]
 
 
 def test_as_an_operator(path: Path) -> None:
     wait = waiting(path)
-    assert "recorded; the execution waits on" in signal(
+    assert "recorded; the execution still waits" in signal(
         path, wait, "--operator", "--name", "rejected"
     )
-    assert "delivered before, as signal" in signal(path, wait, "--operator", "--name", "rejected")
-    assert "the execution goes on" in signal(
+    assert "already delivered as signal" in signal(path, wait, "--operator", "--name", "rejected")
+    assert "the execution resumes" in signal(
         path, wait, "--operator", FF_WAITPOINT_TOKEN="not looked at"
     )
-    assert "delivered before" in signal(path, wait, "--operator")
+    assert "already delivered" in signal(path, wait, "--operator")
     assert heard(path) == [("approved", "operator", "", None)]
 
 
@@ -99,7 +101,7 @@ def test_ahead_of_the_suspension(path: Path) -> None:
             return Wait(wait.execution, made.waitpoint_id, made.hmac_token)
 
     wait = asyncio.run(create())
-    assert "kept until the execution suspends" in signal(path, wait, given=wait.token)
+    assert "stored until the execution suspends" in signal(path, wait, given=wait.token)
 
 
 NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
@@ -108,9 +110,9 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("TOKEN", "WP", "DB"), "EXECUTION: an execution id of the form {fp:N}:<uuid>"),
-        (("EX", "TOKEN", "DB"), "WAITPOINT: a waitpoint's UUID"),
-        (("EX", "0" * 30 + "_0", "DB"), "WAITPOINT: a waitpoint's UUID"),
+        (("TOKEN", "WP", "DB"), "EXECUTION: expected an execution id such as {fp:N}:<uuid>"),
+        (("EX", "TOKEN", "DB"), "WAITPOINT: expected the UUID of a waitpoint"),
+        (("EX", "0" * 30 + "_0", "DB"), "WAITPOINT: expected the UUID of a waitpoint"),
         (("EX", "WP", "DB", "TOKEN"), "too many arguments"),
         (("EX", "WP", "nowhere.db", "--token", "TOKEN"), "nowhere.db: no such database file"),
         (
@@ -121,34 +123,40 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
         ((NOBODY, "WP", "DB", "--token", "TOKEN"), f"execution {NOBODY} not found"),
         (
             ("EX", "WP", "DB"),
-            "no token: give it by --token, in FF_WAITPOINT_TOKEN or on standard input, or say --operator",
+            "no token: pass it in --token, in FF_WAITPOINT_TOKEN or on standard input, or use --operator",
         ),
         (("EX", "WP", "DB", "--token", " "), "no token"),
         (
             ("EX", "WP", "DB", "--token", "TOKEN0"),
-            "the token was refused (invalid_token): it does not open this waitpoint",
+            "the token was refused (invalid_token): it does not belong to this waitpoint",
         ),
         (("EX", NOBODY[-36:], "DB", "--token", "TOKEN"), "the token was refused (invalid_token)"),
         (("EX", NOBODY[-36:], "DB", "--operator"), "waitpoint not found"),
         (
             ("EX", "WP", "DB", "--token", "TOKEN", "--operator"),
-            "one of them; an operator needs no token",
+            "only one of them is accepted; an operator needs no token",
         ),
         (
             ("EX", "WP", "DB", "--operator", "--source", "me"),
-            "--operator and --source: an operator's decision has a name only",
+            "--operator and --source: an operator's signal has only a name",
         ),
         (("EX", "WP", "DB", "--operator", "--payload", "1"), "--operator and --payload"),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--payload", "{TOKEN"), "--payload: JSON, such as"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--payload", "{TOKEN"),
+            "--payload: expected JSON, such as",
+        ),
         (
             ("EX", "WP", "DB", "--token", "TOKEN", "--payload", "[" * 60_000),
-            "--payload: JSON, such as",
+            "--payload: expected JSON, such as",
         ),
         (
             ("EX", "WP", "DB", "--token", "TOKEN", "--payload", f'"{"x" * 65_535}"'),
             "payload: at most 65536 bytes, got 65537",
         ),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--name", ""), "--name: the name of the signal"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--name", ""),
+            "--name: expected the name of the signal",
+        ),
         (("EX", "WP", "DB", "--token", "TOKEN", "--name", "n" * 5_000), "signal_name"),
         (("EX", "WP", "DB", "--operator", "--name", "n" * 300), "signal_name"),
         (("EX", "WP", "DB", "--token", "TOKEN", "--source", "s" * 5_000), "source_identity"),
@@ -178,7 +186,7 @@ def test_something_else_on_standard_input(path: Path, given: bytes) -> None:
     assert "token" in done.stdout
 
 
-def test_nobody_listens_any_more(path: Path) -> None:
+def test_a_closed_waitpoint_refuses_signals(path: Path) -> None:
     wait = waiting(path)
     signal(path, wait, given=wait.token)
     done = flowfabric(
@@ -203,11 +211,10 @@ def test_a_token_of_a_retired_key(path: Path) -> None:
         "signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token
     )
     assert (
-        "the token was refused (token_expired): the key it was made with has been rotated out"
-        in done.stdout
+        "the token was refused (token_expired): its signing key has been rotated out" in done.stdout
     )
     done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), "--operator")
     assert (
-        "the token was refused (token_expired): the waitpoint's own token is no longer good"
+        "the token was refused (token_expired): the token of the waitpoint has expired"
         in done.stdout
     )

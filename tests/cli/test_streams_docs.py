@@ -1,4 +1,4 @@
-"""docs/streams.md runs: its program, its commands, its snippets; and its numbers and reasons are those of the code."""
+"""docs/streams.md: its program, commands, snippets, numbers and reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.cli.tail_text import ENDS
+from flowfabric.cli.tail_text import CLOSE_REASONS
 from flowfabric.model import stream as limits
 from tests.cli.commands import flowfabric
 from tests.cli.test_suspension_docs import command, run
@@ -75,7 +75,7 @@ def test_every_end_and_every_option_is_explained() -> None:
         re.MULTILINE,
     )
     assert sorted(code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)) == sorted(
-        ENDS
+        CLOSE_REASONS
     )
     options = set(re.findall(r"--[a-z-]+", flowfabric("tail", "--help").stdout)) - {
         "--help",

@@ -1,4 +1,4 @@
-"""`flowfabric tail`: what it shows and how, where it goes on, what it refuses, and that it sees another process write."""
+"""`flowfabric tail`: output, cursors, errors, and frames of another process."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from flowfabric import (
 )
 from flowfabric.cli.tail import (
     Closing,
-    Given,
-    Place,
-    Seen,
-    command_from,
+    Position,
+    StreamItem,
+    TailOptions,
     follow,
     read_now,
-    starting_place,
+    resume_command,
+    start_position,
 )
-from flowfabric.cli.tail_text import line_of, readable, runs_on
+from flowfabric.cli.tail_text import is_inline, readable, render_line
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.errors import ConfigError
 from tests.cli.commands import flowfabric
@@ -76,61 +76,61 @@ def stored(payload: str, frame_type: str = "stdout", **more: str) -> StreamFrame
         (stored("a\x1b[31mb", "a\x1b\nb"), "[a\ufffd\ufffdb] a\ufffd[31mb"),
     ],
 )
-def test_what_stands_on_a_line_of_its_own(frame: StreamFrame, says: str) -> None:
-    assert not runs_on(frame)
-    assert line_of(frame) == says
+def test_frames_with_their_own_line(frame: StreamFrame, says: str) -> None:
+    assert not is_inline(frame)
+    assert render_line(frame) == says
 
 
 def test_text_runs_on_and_steers_no_terminal() -> None:
-    assert runs_on(stored("x")) and runs_on(stored("x", "delta", mode="best_effort"))
+    assert is_inline(stored("x")) and is_inline(stored("x", "delta", mode="best_effort"))
     assert readable("1%\r2%\r\nt\tä\x1b[2J\x07") == "1%\n2%\nt\tä\ufffd[2J\ufffd"
 
 
-# ---- where it begins and goes on
+# ---- cursors
 
 
 @pytest.mark.parametrize(
     ("attempt", "after", "place"),
     [
-        (None, None, Place(0, "0-0")),
-        (2, None, Place(2, "0-0")),
-        (None, "17-3", Place(0, "17-3")),
-        (None, "2:17-3", Place(2, "17-3")),
-        (2, "17", Place(2, "17")),
-        (2, "2:17-3", Place(2, "17-3")),
+        (None, None, Position(0, "0-0")),
+        (2, None, Position(2, "0-0")),
+        (None, "17-3", Position(0, "17-3")),
+        (None, "2:17-3", Position(2, "17-3")),
+        (2, "17", Position(2, "17")),
+        (2, "2:17-3", Position(2, "17-3")),
     ],
 )
-def test_where_it_begins(attempt: int | None, after: str | None, place: Place) -> None:
-    assert starting_place(attempt, after) == place
+def test_start_positions(attempt: int | None, after: str | None, place: Position) -> None:
+    assert start_position(attempt, after) == place
 
 
 @pytest.mark.parametrize(
     ("attempt", "after", "says"),
     [
-        (None, "", "--after: a frame's id.*must not be empty"),
-        (None, "start", "--after: a frame's id"),
-        (None, "1:-", "--after: a frame's id"),
-        (None, "x:17-3", "--after: ATTEMPT:ID with the number of an attempt first"),
-        (None, "-1:17-3", "--after: ATTEMPT:ID"),
-        (None, "99999999999:17-3", "--after: ATTEMPT:ID"),
+        (None, "", "--after: expected the id of a frame.*must not be empty"),
+        (None, "start", "--after: expected the id of a frame"),
+        (None, "1:-", "--after: expected the id of a frame"),
+        (None, "x:17-3", "--after: expected ATTEMPT:ID with the number of an attempt"),
+        (None, "-1:17-3", "--after: expected ATTEMPT:ID"),
+        (None, "99999999999:17-3", "--after: expected ATTEMPT:ID"),
         (None, "a\x1bb", r"invalid stream cursor 'a\\x1bb'"),
-        (1, "2:17-3", "--attempt and --after: of the same attempt, got 1 and 2"),
+        (1, "2:17-3", "--attempt and --after: must name the same attempt, got 1 and 2"),
     ],
 )
-def test_where_it_cannot_begin(attempt: int | None, after: str, says: str) -> None:
+def test_invalid_start_positions(attempt: int | None, after: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        starting_place(attempt, after)
+        start_position(attempt, after)
 
 
-def test_the_command_that_goes_on() -> None:
-    given = Given(IDENT, "jobs.db", None, None, True, True, False)
+def test_the_command_that_continues() -> None:
+    given = TailOptions(IDENT, "jobs.db", None, None, True, True, False)
     assert (
-        command_from(given, Place(1, "17-3"))
+        resume_command(given, Position(1, "17-3"))
         == f"flowfabric tail '{IDENT}' --db=jobs.db --after=1:17-3"
     )
-    given = Given(IDENT, "postgresql://me:secret@there/db", 1, None, True, False, True)
+    given = TailOptions(IDENT, "postgresql://me:secret@there/db", 1, None, True, False, True)
     assert (
-        command_from(given, Place(1, "17-3"))
+        resume_command(given, Position(1, "17-3"))
         == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
     )
 
@@ -152,7 +152,7 @@ async def said(seen: Any) -> list[str]:
     return [told(each) async for each in seen]
 
 
-def told(each: Seen) -> str:
+def told(each: StreamItem) -> str:
     return (
         f"{each.attempt} {each.closed_reason}"
         if isinstance(each, Closing)
@@ -173,35 +173,35 @@ async def two_attempts(engine: Engine) -> tuple[ExecutionId, str]:
 
 
 @pytest.mark.parametrize("read", [follow, read_now])
-async def test_what_has_ended(engine: Engine, read: Any) -> None:
+async def test_an_ended_execution_is_shown(engine: Engine, read: Any) -> None:
     ident, first = await two_attempts(engine)
     everything, kept = Visibility.All, Visibility.ExcludeBestEffort
     end = ["1 b", "1 attempt_success"]
-    assert await said(read(engine, ident, Place(0, "0-0"), everything, only=False)) == [
+    assert await said(read(engine, ident, Position(0, "0-0"), everything, only=False)) == [
         "0 a",
         "0 live",
         "0 attempt_failure",
         *end,
     ]
-    assert await said(read(engine, ident, Place(0, first), kept, only=False)) == [
+    assert await said(read(engine, ident, Position(0, first), kept, only=False)) == [
         "0 attempt_failure",
         *end,
     ]
-    assert await said(read(engine, ident, Place(0, "0-0"), kept, only=True)) == [
+    assert await said(read(engine, ident, Position(0, "0-0"), kept, only=True)) == [
         "0 a",
         "0 attempt_failure",
     ]
-    assert await said(read(engine, ident, Place(1, "0-0"), kept, only=False)) == end
+    assert await said(read(engine, ident, Position(1, "0-0"), kept, only=False)) == end
 
 
-async def test_what_goes_on(engine: Engine) -> None:
+async def test_a_running_execution_is_followed(engine: Engine) -> None:
     ident, handle = await claimed(engine)
     await engine.append_frame(handle, Frame(b"a", OUT))
-    assert await said(read_now(engine, ident, Place(0, "0-0"), Visibility.All, only=False)) == [
+    assert await said(read_now(engine, ident, Position(0, "0-0"), Visibility.All, only=False)) == [
         "0 a",
         "0 None",
     ]
-    seen = follow(engine, ident, Place(0, "0-0"), Visibility.All, only=False)
+    seen = follow(engine, ident, Position(0, "0-0"), Visibility.All, only=False)
     assert told(await anext(seen)) == "0 a"
     waiting = asyncio.ensure_future(anext(seen))
     await engine.append_frame(handle, Frame(b'{"n":1}', OUT, mode=DurableSummary()))
@@ -220,12 +220,12 @@ async def test_what_goes_on(engine: Engine) -> None:
     assert await waiting == ["1 attempt_success"]
 
 
-async def test_one_that_never_began_and_one_that_wrote_nothing(engine: Engine) -> None:
+async def test_executions_without_frames(engine: Engine) -> None:
     ident = ExecutionId.solo("default")
     await engine.create_execution(CreateExecutionArgs(execution_id=ident))
-    assert await said(read_now(engine, ident, Place(0, "0-0"), Visibility.All, only=False)) == []
+    assert await said(read_now(engine, ident, Position(0, "0-0"), Visibility.All, only=False)) == []
     waiting = asyncio.ensure_future(
-        said(follow(engine, ident, Place(0, "0-0"), Visibility.All, only=False))
+        said(follow(engine, ident, Position(0, "0-0"), Visibility.All, only=False))
     )
     handle = await engine.claim("default", (), ClaimPolicy("w", "w-1", 600_000))
     assert handle is not None
@@ -290,7 +290,7 @@ def tail(url: str, *args: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_sees_another_process_write(writer: Writer, url: str) -> None:
+def test_frames_of_another_process_are_shown(writer: Writer, url: str) -> None:
     """Each line is read before the next one is written."""
     following = tail(url)
     assert following.stdout is not None
@@ -311,13 +311,13 @@ def test_it_sees_another_process_write(writer: Writer, url: str) -> None:
     out, notes = following.communicate(timeout=30)
     assert (following.returncode, out) == (0, "again\n")
     assert notes.splitlines() == [
-        "attempt 0 has failed (attempt_failure)",
-        "attempt 1 begins",
-        "attempt 1 has ended well (attempt_success)",
+        "attempt 0 failed (attempt_failure)",
+        "attempt 1 started",
+        "attempt 1 succeeded (attempt_success)",
     ]
 
 
-def test_an_interrupted_one_says_how_to_go_on(writer: Writer, url: str) -> None:
+def test_an_interrupt_prints_the_command_to_continue(writer: Writer, url: str) -> None:
     following = tail(url, "--json")
     assert following.stdout is not None
     writer.does("claim", "out one")
@@ -328,7 +328,7 @@ def test_an_interrupted_one_says_how_to_go_on(writer: Writer, url: str) -> None:
     assert (following.returncode, out) == (130, "")
     assert (
         notes
-        == f"to go on from here: flowfabric tail '{IDENT}' --db={url} --after=0:{first['id']} --json\n"
+        == f"to continue: flowfabric tail '{IDENT}' --db={url} --after=0:{first['id']} --json\n"
     )
     writer.does("live two", "out three", "complete")
     again = flowfabric(
@@ -340,7 +340,7 @@ def test_an_interrupted_one_says_how_to_go_on(writer: Writer, url: str) -> None:
     assert (end["attempt"], end["closed_reason"]) == (0, "attempt_success") and end["closed_at"] > 0
 
 
-def test_what_is_there_now(writer: Writer, url: str) -> None:
+def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
     done = flowfabric("tail", IDENT, "--db", url, "--no-follow")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "the execution is waiting\n")
     writer.does("claim", "out one", "out \\ntwo")
@@ -356,7 +356,7 @@ def test_what_is_there_now(writer: Writer, url: str) -> None:
     assert json.loads(open_end) == {"attempt": 0, "closed_at": None, "closed_reason": None}
     writer.does("complete")
     done = flowfabric("tail", IDENT, "--db", url, "--no-follow", "--attempt", "0")
-    assert done.stderr == "attempt 0 has ended well (attempt_success)\n"
+    assert done.stderr == "attempt 0 succeeded (attempt_success)\n"
 
 
 # ---- refusals
@@ -365,11 +365,11 @@ def test_what_is_there_now(writer: Writer, url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>"),
-        ((IDENT,), "or say it once in FLOWFABRIC_DB"),
+        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
+        ((IDENT,), "or set FLOWFABRIC_DB"),
         ((IDENT, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((IDENT, "--db", "memory://"), "memory:// is seen by its own process only"),
-        ((IDENT, "--db", "x.db", "--after", "soon"), "--after: a frame's id"),
+        ((IDENT, "--db", "x.db", "--after", "soon"), "--after: expected the id of a frame"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
@@ -388,19 +388,16 @@ def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
     ident = str(asyncio.run(fill()))
     before = path.read_bytes()
     done = flowfabric("tail", IDENT, "--db", str(path))
-    assert (
-        done.returncode == 2
-        and f"{IDENT}: there is no such execution in this database" in done.stdout
-    )
+    assert done.returncode == 2 and f"{IDENT}: no such execution in this database" in done.stdout
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "2")
     assert (done.returncode, done.stdout) == (
         2,
-        "--attempt: an attempt of this execution (0 to 1), got 2\n",
+        "--attempt: expected an attempt of this execution (0 to 1), got 2\n",
     )
     done = flowfabric("tail", ident, "--db", str(path), "--after", "7:1-0")
     assert (done.returncode, done.stdout) == (
         2,
-        "--after: an attempt of this execution (0 to 1), got 7\n",
+        "--after: expected an attempt of this execution (0 to 1), got 7\n",
     )
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "-1")
     assert done.returncode == 2 and "--attempt" in done.stderr

@@ -1,4 +1,4 @@
-"""`flowfabric why`: one readable answer, what to do next, clear refusals, and a database that stays as it was."""
+"""`flowfabric why`: the answer, the next step, errors, and no writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, RegisterWorkerArgs
-from flowfabric.cli.why import shown
+from flowfabric.cli.why import render
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from tests.cli.commands import flowfabric
 from tests.cli.waits import Wait, suspended
@@ -29,7 +29,7 @@ async def made(engine: Engine, **said: Any) -> ExecutionId:
 
 
 async def text(engine: Engine, ident: ExecutionId) -> str:
-    return "\n".join(line.plain for line in shown(await engine.explain_execution(ident)))
+    return "\n".join(line.plain for line in render(await engine.explain_execution(ident)))
 
 
 async def test_the_answer_names_the_cause_and_the_next_step(engine: Engine) -> None:
@@ -105,12 +105,12 @@ async def test_the_command_on_postgres() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>"),
-        (("a\x1b[31mb", "--db", "x.db"), "ID: an execution id"),
+        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
+        (("a\x1b[31mb", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((UNKNOWN, "--db", "memory://"), "memory:// is seen by its own process only"),
         ((UNKNOWN, "--db", "mysql://there"), "not supported"),
-        ((UNKNOWN,), "or say it once in FLOWFABRIC_DB"),
+        ((UNKNOWN,), "or set FLOWFABRIC_DB"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
@@ -126,7 +126,4 @@ def test_an_unknown_execution(tmp_path: Path) -> None:
 
     asyncio.run(fill())
     done = flowfabric("why", UNKNOWN, "--db", str(tmp_path / "ff.db"))
-    assert (
-        done.returncode == 2
-        and f"{UNKNOWN}: there is no such execution in this database" in done.stdout
-    )
+    assert done.returncode == 2 and f"{UNKNOWN}: no such execution in this database" in done.stdout

@@ -1,4 +1,4 @@
-"""docs/why.md runs: its program, its commands, its snippet; and its table names every reason."""
+"""docs/why.md: its program, commands, snippet and table of reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flowfabric worker` and `flowfabric dev` as a user runs them."""
+"""`flowfabric worker` and `flowfabric dev` in real processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 
 from flowfabric import App, memory_engine
-from flowfabric.cli.app_loader import parsed
+from flowfabric.cli.app_loader import parse_target
 from flowfabric.errors import ConfigError
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
 from tests.postgres import database
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def client(url: str, **more: str) -> App:
-    """The same tasks by name, for whoever submits them from here."""
+    """The same tasks by name, to submit them from this process."""
     app = App(url, **more)
 
     @app.task(lane="mail")
@@ -73,7 +73,7 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-async def test_a_worker_runs_tasks_and_finishes_them_when_told_to_stop(folder: Path) -> None:
+async def test_a_stopping_worker_finishes_its_tasks(folder: Path) -> None:
     with running(folder, "worker", "app.py", "--concurrency", "3") as worker:
         first = worker.until("app.py: ")
         assert (
@@ -87,22 +87,22 @@ async def test_a_worker_runs_tasks_and_finishes_them_when_told_to_stop(folder: P
             run = await app.tasks["slow"].submit(0.5)
             wait_for((folder / "began").exists)
             worker.process.send_signal(signal.SIGTERM)
-            worker.until("stopping: 1 still running, finishing within 30s")
+            worker.until("stopping: waiting up to 30s for 1 task")
             assert worker.ended() == 0
-            assert worker.lines[-1] == "stopped; 2 run by this worker"
+            assert worker.lines[-1] == "stopped; this worker has run 2 tasks"
             assert await run.result() == "slept"
 
 
-async def test_a_second_signal_gives_back_what_runs(folder: Path) -> None:
+async def test_a_second_signal_releases_running_tasks(folder: Path) -> None:
     with running(folder, "worker", "app.py") as worker:
         worker.until("app.py: ")
         async with client(f"sqlite:///{folder}/ff.db") as app:
             run = await app.tasks["slow"].submit(3600)
             wait_for((folder / "began").exists)
             worker.process.send_signal(signal.SIGINT)
-            worker.until("stopping: 1 still running")
+            worker.until("stopping: waiting up to")
             worker.process.send_signal(signal.SIGINT)
-            worker.until("not waiting")
+            worker.until("second signal")
             assert worker.ended() == 0
             assert await run.state() in ("delayed", "waiting")
 
@@ -136,7 +136,7 @@ async def test_a_worker_waits_for_its_server(folder: Path) -> None:
         said = worker.until("waiting for the server: ")
         assert address in said
         engine = memory_engine()
-        async with serving(engine, settings(FF_LISTEN_ADDR=address)):
+        async with serve(engine, settings(FF_LISTEN_ADDR=address)):
             assert (await asyncio.to_thread(worker.until, "app.py: ")).endswith(f"on {url}")
             assert sum("waiting for the server" in line for line in worker.lines) == 1
             async with client(url, token=TOKEN) as app:
@@ -163,7 +163,7 @@ def test_a_worker_that_waits_for_its_server_can_be_stopped(
 
 
 async def test_a_worker_does_not_wait_for_a_server_that_refuses_it(folder: Path) -> None:
-    async with serving(memory_engine(), settings()) as url:
+    async with serve(memory_engine(), settings()) as url:
         (folder / "app.py").write_text(
             APP.replace("sqlite:///ff.db", f'{url}", token="{"wrong" * 5}'), encoding="utf-8"
         )
@@ -173,7 +173,7 @@ async def test_a_worker_does_not_wait_for_a_server_that_refuses_it(folder: Path)
 
 
 @pytest.mark.parametrize("port", ["taken", "0", "many", "host:"])
-def test_a_page_that_cannot_be_shown_is_told(
+def test_a_metrics_port_in_use_is_an_error(
     folder: Path, port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
@@ -187,7 +187,7 @@ def test_a_page_that_cannot_be_shown_is_told(
     said = (
         "metrics: cannot listen on 127.0.0.1:"
         if port == "taken"
-        else "metrics: a port from 1 to 65535"
+        else "metrics: expected a port from 1 to 65535"
     )
     assert done.returncode == 2 and done.stdout.startswith(said)
 
@@ -252,25 +252,25 @@ FILES = {
     ("target", "said"),
     [
         ("nope.py", "nope.py: no such file"),
-        ("nope", "nope: there is no such module here"),
-        ("app.py:other", "app.py: nothing in it is called other; found"),
-        ("app.py:send", "app.py: send is a Task, an App is needed"),
-        ("app.py:1", "app: a file like app.py, a module like package.module"),
-        ("none.py", "none.py: there is no App in it; found x (int), main (function)"),
-        ("two.py", "two.py: there are 2 Apps in it, mail, web; say which one, like two.py:mail"),
-        ("empty.py", "empty.py: its App has no tasks; put @app.task above a function"),
+        ("nope", "nope: no such module in this folder"),
+        ("app.py:other", "app.py: no name other; found"),
+        ("app.py:send", "app.py: send is a Task, expected an App"),
+        ("app.py:1", "app: expected a file such as app.py, a module such as package.module"),
+        ("none.py", "none.py: no App found; found x (int), main (function)"),
+        ("two.py", "two.py: found 2 Apps, mail, web; name one, such as two.py:mail"),
+        ("empty.py", "empty.py: the App has no tasks; decorate a function with @app.task"),
         ("broken.py", "line 2, in <module>\n    json.loads('{')"),
         ("typo.py", "SyntaxError: '(' was never closed"),
         ("missing.py", "ModuleNotFoundError: No module named 'not_to_be_found'"),
         ("missing", "import not_to_be_found"),
         (
             "memory.py",
-            "memory.py: memory:// is seen by its own process only; say --url sqlite:///path",
+            "memory.py: memory:// is visible to one process only; use --url sqlite:///path",
         ),
         ("inject.py", "task go: s: no str in the worker's state=[...]"),
     ],
 )
-def test_what_cannot_be_run_is_told(
+def test_invalid_targets_are_errors(
     folder: Path,
     target: str,
     said: str,
@@ -286,25 +286,25 @@ def test_what_cannot_be_run_is_told(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_an_unknown_lane_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_lane_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     done = flowfabric("worker", "app.py", "--lanes", "mail,male")
     assert (done.returncode, done.stdout) == (
         2,
-        "lanes: no task of app.py is on male; there are default, mail\n",
+        "lanes: no task of app.py is on male; its lanes are default, mail\n",
     )
 
 
-def test_what_was_typed() -> None:
-    assert [(t.where, t.name, t.path is not None) for t in map(parsed, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))] == [
+def test_targets_are_parsed() -> None:
+    assert [(t.where, t.name, t.path is not None) for t in map(parse_target, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))] == [
         ("a.py", None, True), ("a.py", "b", True), ("a.b", None, False), ("a.b", "c", False), ("./x/a.py", None, True),
     ]  # fmt: skip
     for wrong in ("", ":app", "a.py:", "a.py:b c"):
-        with pytest.raises(ConfigError, match="a file like"):
-            parsed(wrong)
+        with pytest.raises(ConfigError, match="a file such as"):
+            parse_target(wrong)
 
 
-async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
+async def test_dev_restarts_when_a_file_changes(folder: Path) -> None:
     with running(folder, "dev", "app.py") as dev:
         dev.until("app.py: ")
         async with client(f"sqlite:///{folder}/ff.db") as app:
@@ -316,8 +316,8 @@ async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
             await app.tasks["slow"].submit(0.5)
             wait_for((folder / "began").exists)
             (folder / "app.py").write_text(APP.replace("sent to", "mailed"), encoding="utf-8")
-            dev.until("app.py changed: starting again")
-            dev.until("stopping: 1 still running, finishing within 5s")
+            dev.until("app.py changed: restarting")
+            dev.until("stopping: waiting up to 5s for 1 task")
             dev.until("slow")
             dev.until("app.py: ")
             assert (
@@ -338,7 +338,7 @@ async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
         assert dev.lines[-1].startswith("stopped;")
 
 
-async def test_dev_has_a_database_beside_the_code_for_an_app_that_is_elsewhere(
+async def test_dev_uses_a_sqlite_file_beside_the_code(
     folder: Path,
 ) -> None:
     (folder / "app.py").write_text(
@@ -358,7 +358,7 @@ async def test_the_worker_of_dev_does_not_outlive_it(folder: Path) -> None:
     with running(folder, "dev", "app.py") as dev:
         dev.until("app.py: ")
         os.kill(dev.process.pid, signal.SIGKILL)
-        dev.until("stopping: nothing is running")
+        dev.until("stopping: no task is running")
         dev.ended()
         assert dev.lines[-1].startswith("stopped;")
 

@@ -1,4 +1,4 @@
-"""Suspended executions for the tests of what shows and signals them."""
+"""Suspended executions for the tests of the commands."""
 
 from __future__ import annotations
 

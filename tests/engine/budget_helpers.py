@@ -22,7 +22,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 OK, AGAIN = UsageOk(), UsageAlreadyApplied()
 POLICY, USAGE, KEYS, LEDGER = (
@@ -89,7 +89,7 @@ async def status(engine: Engine, of: UUID) -> BudgetStatus:
 
 
 async def sound(engine: Engine) -> None:
-    assert [str(v) for v in check(world_of(await engine.store.dump(TABLES_READ)))] == []
+    assert [str(v) for v in check(snapshot_of(await engine.store.dump(TABLES_READ)))] == []
 
 
 def hard(dimension: str, used: int, limit: int, action: str | None = None) -> HardBreach:

@@ -13,7 +13,7 @@ from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
 from flowfabric.plan import Arg, Form, Insert
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .helpers import create, fields, worker
 
@@ -118,4 +118,4 @@ async def window(engine: Engine) -> list[int]:
 
 
 async def sound(engine: Engine) -> None:
-    assert check(world_of(await engine.store.dump(TABLES_READ))) == []
+    assert check(snapshot_of(await engine.store.dump(TABLES_READ))) == []

@@ -23,7 +23,7 @@ from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .helpers import TTL_MS, claim, dump, grant_args, row, running, state, told
 from .suspend_helpers import KID, SECRET, Parked, park_held, signal, suspend_args
@@ -114,7 +114,7 @@ class Life:
         ]
 
     async def is_sound(self) -> None:
-        wrong = check(world_of(await self.engine.store.dump(TABLES_READ)))
+        wrong = check(snapshot_of(await self.engine.store.dump(TABLES_READ)))
         assert wrong == [], wrong
 
     # ---- begun

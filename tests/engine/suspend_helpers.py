@@ -27,7 +27,7 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .helpers import TTL_MS, invalid, running
 
@@ -193,4 +193,4 @@ async def signals(engine: Engine, ident: ExecutionId) -> list[Signal]:
 async def sound(engine: Engine) -> None:
     """Every invariant holds."""
     await engine.parts.core.cascade.finish()
-    assert [str(v) for v in check(world_of(await engine.store.dump(TABLES_READ)))] == []
+    assert [str(v) for v in check(snapshot_of(await engine.store.dump(TABLES_READ)))] == []

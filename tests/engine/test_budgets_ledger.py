@@ -12,7 +12,7 @@ from flowfabric import Engine
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.limits import budget_reads, budgets
 from flowfabric.errors import NotFound, TransportError
-from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
+from flowfabric.loops.limits import BudgetReconciler, BudgetResets
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.plan import Applied, Arg, Form, Update
 from flowfabric.rules.limits.budgets import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from flowfabric.cli.why import as_object
+from flowfabric.cli.why import to_json
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId
@@ -228,7 +228,7 @@ async def test_what_a_suspension_still_needs_and_never_its_token(
     assert reason.facts.needs == ("a signal `go` from 1 more source (of 2) on `wp`",)
     assert [w.waitpoint_id for w in reason.facts.waitpoints] == [parked.waitpoint.waitpoint_id]
     assert (reason.since_ms, reason.until_ms) == (clock(), clock() + 60_000)
-    said = repr(found) + json.dumps(as_object(found))
+    said = repr(found) + json.dumps(to_json(found))
     assert parked.waitpoint.waitpoint_token not in said
     assert parked.waitpoint.waitpoint_token.partition(":")[2] not in said
     await signal(engine, parked, source_identity="bob")

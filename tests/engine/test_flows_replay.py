@@ -16,7 +16,7 @@ from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.rules.flows.flows import count_members, project
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .flow_helpers import (
     connect,
@@ -206,7 +206,7 @@ async def test_a_replay_and_the_flow_it_reopens_are_one_commit(
     await replay(engine, graph["a"])
     monkeypatch.undo()
     assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is None
-    assert check(world_of(await engine.store.dump(TABLES_READ))) == []
+    assert check(snapshot_of(await engine.store.dump(TABLES_READ))) == []
 
 
 @pytest.mark.meets("replay", "flow")

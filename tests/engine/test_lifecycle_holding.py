@@ -23,7 +23,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .helpers import (
     LANE,
@@ -116,7 +116,7 @@ async def test_renewals_need_not_be_told(engine: Engine, clock: ManualClock) -> 
     assert await quiet.renew_lease(args) == Renewed(clock() + 700)
     assert (await told(quiet, ident))["LEASE"] == ["acquired"]
     await quiet.complete(handle)
-    assert check(world_of(await quiet.store.dump(TABLES_READ))) == []
+    assert check(snapshot_of(await quiet.store.dump(TABLES_READ))) == []
 
 
 async def test_a_renewed_lease_outlives_its_first_end(engine: Engine, clock: ManualClock) -> None:

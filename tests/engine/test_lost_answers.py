@@ -14,7 +14,6 @@ from flowfabric import (
     EngineError,
     ExecutionId,
 )
-from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
 from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted

@@ -18,7 +18,7 @@ from flowfabric.model.explanation import Why
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import world_of
+from flowfabric.verify.snapshot import snapshot_of
 
 from .flow_helpers import states, submit
 from .helpers import LANE, claim, create, fields, lost, running, state, stored, told, worker
@@ -56,7 +56,7 @@ def held(caplog: pytest.LogCaptureFixture, ident: ExecutionId) -> list[str]:
 
 
 async def sound(engine: Engine) -> None:
-    assert check(world_of(await engine.store.dump(TABLES))) == []
+    assert check(snapshot_of(await engine.store.dump(TABLES))) == []
 
 
 @in_sql

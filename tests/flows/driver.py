@@ -21,7 +21,7 @@ from flowfabric.model.lease import ClaimPolicy, ReclaimCapExceeded, Work
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
 
 from .crashes import Dead, Firings, Halfway
 from .graphs import DEADLINE_MS, LANE, Graph, Shape, grow
@@ -97,7 +97,7 @@ class Run:
 
     async def sound(self) -> Snapshot:
         await self.engine.parts.core.cascade.finish()
-        world = world_of(await self.engine.store.dump(TABLES_READ))
+        world = snapshot_of(await self.engine.store.dump(TABLES_READ))
         assert [str(violation) for violation in check(world)] == []
         return world
 

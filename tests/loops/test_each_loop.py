@@ -1,4 +1,4 @@
-"""Each loop does its due work once on a moved clock, nothing before, and only what its filter allows."""
+"""Each loop, on a manual clock: due items once, nothing early, filtered."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ due = pytest.mark.parametrize(
 
 
 @due
-async def test_a_loop_does_its_due_work_once_and_nothing_before(
+async def test_a_loop_processes_due_items_once(
     engine: Engine,
     clock: ManualClock,
     kind: Any,
@@ -121,7 +121,7 @@ async def test_a_loop_does_its_due_work_once_and_nothing_before(
 
 
 @due
-async def test_a_loop_says_when_it_is_next_due(
+async def test_next_due_is_the_first_due_time(
     engine: Engine,
     clock: ManualClock,
     kind: Any,
@@ -145,7 +145,7 @@ async def test_a_loop_says_when_it_is_next_due(
      ScannerFilter(instance_tag=("app.x", "1"))],
     ids=["namespace", "instance", "tag"],
 )  # fmt: skip
-async def test_a_loop_keeps_to_its_filter(
+async def test_a_loop_applies_its_filter(
     engine: Engine,
     clock: ManualClock,
     wanted: ScannerFilter,
@@ -198,7 +198,7 @@ async def test_lease_expiry_requeues_after_the_grace_and_drops_old_grants(
 
 
 @pytest.mark.parametrize("why", ["marked late", "granted"])
-async def test_what_is_left_lost_is_no_work_done(
+async def test_executions_left_lost_are_not_counted(
     engine: Engine, clock: ManualClock, why: str
 ) -> None:
     """Else a clock that is moved by hand would never find the loop at rest."""
@@ -233,7 +233,7 @@ async def routed(engine: Engine, **said: Any) -> ExecutionId:
     return ident
 
 
-async def test_the_route_releaser_lets_go_once_a_worker_covers_it(engine: Engine) -> None:
+async def test_the_route_releaser_releases_when_a_capable_worker_registers(engine: Engine) -> None:
     loop = RouteReleaser(LoopSettings())
     ident = await routed(engine)
     assert await loop.run(engine) == 0
@@ -245,7 +245,7 @@ async def test_the_route_releaser_lets_go_once_a_worker_covers_it(engine: Engine
     assert await state(engine, later) == "READY"
 
 
-async def test_the_route_releaser_keeps_to_its_filter(engine: Engine) -> None:
+async def test_the_route_releaser_applies_its_filter(engine: Engine) -> None:
     for namespace in ("mine", "other"):
         await engine.register_worker(
             registration(capabilities=frozenset({"gpu"}), namespace=namespace)
@@ -256,7 +256,7 @@ async def test_the_route_releaser_keeps_to_its_filter(engine: Engine) -> None:
     assert (await state(engine, mine), await state(engine, other)) == ("READY", "ROUTE")
 
 
-async def test_the_route_releaser_is_due_while_somebody_is_parked(engine: Engine) -> None:
+async def test_the_route_releaser_is_due_while_executions_are_blocked(engine: Engine) -> None:
     loop = RouteReleaser(LoopSettings())
     assert await loop.next_due(engine) is None
     await routed(engine)
@@ -265,7 +265,7 @@ async def test_the_route_releaser_is_due_while_somebody_is_parked(engine: Engine
     assert await loop.next_due(engine) is None
 
 
-async def test_a_route_releaser_that_found_nobody_parked_begins_at_the_front_again(
+async def test_an_idle_route_releaser_restarts_at_the_first_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.routing.ROUTE_PAGE", 1)
@@ -279,7 +279,7 @@ async def test_a_route_releaser_that_found_nobody_parked_begins_at_the_front_aga
     assert await loop.next_due(engine) is None and loop._after is None
 
 
-async def test_the_limit_releaser_is_due_while_somebody_is_held_back(engine: Engine) -> None:
+async def test_the_limit_releaser_is_due_while_executions_are_blocked(engine: Engine) -> None:
     loop = LimitReleaser(LoopSettings())
     assert await loop.next_due(engine) is None
     await quota_lane(engine, cap=1)
@@ -292,7 +292,7 @@ async def test_the_limit_releaser_is_due_while_somebody_is_held_back(engine: Eng
     assert await loop.next_due(engine) is None
 
 
-async def test_what_nobody_told_of_is_let_go_within_an_interval(clock: ManualClock) -> None:
+async def test_missed_wake_ups_are_recovered_within_an_interval(clock: ManualClock) -> None:
     """Neither bell rings when one is parked although a worker is there, or held back although there is room."""
     engine = memory_engine(clock)
     loops = Supervisor(engine, LoopSettings(route_ms=100, unblock_ms=100))
@@ -339,7 +339,7 @@ async def test_the_reaper_drops_silent_workers_of_many_batches(
      (DelayedPromoter, delayed, 100, "promote_delayed"), (LeaseExpiry, leased, TTL_MS, "mark_lease_expired_if_due")],
     ids=["attempt_timeout", "execution_deadline", "delayed_promoter", "lease_expiry"],
 )  # fmt: skip
-async def test_a_candidate_that_fails_three_times_is_left_alone_for_ten_cycles(
+async def test_an_execution_that_fails_three_times_is_skipped_for_ten_cycles(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     kind: Any, make: Make, after_ms: int, operation: str,
 ) -> None:  # fmt: skip
@@ -365,11 +365,12 @@ async def test_a_candidate_that_fails_three_times_is_left_alone_for_ten_cycles(
             await loop.run(engine)
             cycles.append(bad in tried)
     assert cycles == [True] * MAX_FAILURES + [False] * SKIPPED_CYCLES + [True]
-    assert len(caplog.records) == 1 and str(bad) in caplog.text
+    (record,) = caplog.records
+    assert vars(record)["execution_id"] == str(bad)
     assert await state(engine, good) not in ("RUNNING", "DELAYED")
 
 
-async def test_a_success_in_between_starts_the_count_again(
+async def test_a_success_resets_the_failure_count(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await deadlined(engine, clock)
@@ -399,7 +400,7 @@ def test_every_loop_has_a_name_a_topic_and_an_interval_of_its_own() -> None:
     assert all(loop.topic and loop.interval_ms >= 100 for loop in loops)
 
 
-async def test_one_pass_of_all_loops_settles_everything_that_is_due(
+async def test_one_cycle_of_all_loops_processes_everything_due(
     engine: Engine, clock: ManualClock
 ) -> None:
     promoted = await delayed(engine, clock)
@@ -415,7 +416,7 @@ async def test_one_pass_of_all_loops_settles_everything_that_is_due(
     assert await Supervisor(engine).run_once() == 0
 
 
-async def test_two_supervisors_at_once_do_the_work_once(engine: Engine, clock: ManualClock) -> None:
+async def test_two_supervisors_process_each_item_once(engine: Engine, clock: ManualClock) -> None:
     for _ in range(20):
         await delayed(engine, clock)
         await leased(engine, clock)

@@ -1,4 +1,4 @@
-"""The loops of flows: each does its work when it is due, once, and keeps to its filter."""
+"""The loops of flows: due items once, filtered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.engine.flow_helpers import (
 from tests.engine.helpers import state
 
 
-async def test_the_dependency_reconciler_sees_to_lost_events_and_blocked_executions(
+async def test_the_dependency_reconciler_dispatches_completions_and_rechecks_members(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await submit(engine, "a>b")
@@ -54,7 +54,7 @@ FILTERS: dict[str, ScannerFilter] = {
 
 
 @pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS.keys())
-async def test_lost_events_are_dispatched_as_the_filter_says(
+async def test_undispatched_completions_are_filtered(
     engine: Engine, clock: ManualClock, wanted: ScannerFilter
 ) -> None:
     tags = {
@@ -76,7 +76,7 @@ async def test_lost_events_are_dispatched_as_the_filter_says(
     }
 
 
-async def test_the_dispatcher_cancels_the_siblings_a_crash_left(
+async def test_the_dispatcher_cancels_siblings_after_a_crash(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await submit(engine, "a>c b>c", policies={"c": EdgePolicy.any_of()})
@@ -90,7 +90,7 @@ async def test_the_dispatcher_cancels_the_siblings_a_crash_left(
     assert (await loop.next_due(engine), await loop.run(engine)) == (None, 0)
 
 
-async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cancel(
+async def test_the_edge_reconciler_removes_groups_without_siblings(
     engine: Engine,
 ) -> None:
     graph = await submit(engine, "a>b")
@@ -102,7 +102,7 @@ async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cance
     assert await loop.next_due(engine) is None
 
 
-async def test_the_cancel_reconciler_finishes_what_a_header_began(
+async def test_the_cancel_reconciler_finishes_a_flow_cancel(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await submit(engine, "a b")
@@ -116,7 +116,7 @@ async def test_the_cancel_reconciler_finishes_what_a_header_began(
     assert (await loop.run(engine), await loop.next_due(engine)) == (0, None)
 
 
-async def test_the_projector_follows_a_flow_until_it_is_over(
+async def test_the_projector_updates_a_flow_until_it_has_ended(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await submit(engine, "a>b")
@@ -137,7 +137,7 @@ async def test_the_projector_follows_a_flow_until_it_is_over(
     assert await loop.next_due(engine) is None
 
 
-async def test_the_projector_works_through_all_flows_some_at_a_time(
+async def test_the_projector_pages_through_flows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.loops.flows.MAX_PROJECTED", 2)

@@ -1,4 +1,4 @@
-"""The loops for real: on the system clock and a SQLite file, woken at the due time, stopped in peace."""
+"""The supervisor on the system clock and a SQLite file: wake-ups and shutdown."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_an_earlier_due_time_wakes_a_loop_that_sleeps_for_a_later_one(tmp_
         assert handle is not None and fields(handle).execution_id == soon
 
 
-async def test_a_retry_comes_back_by_itself(tmp_path: Path) -> None:
+async def test_a_retry_is_claimable_after_its_backoff(tmp_path: Path) -> None:
     policy = ExecutionPolicy(retry_policy=RetryPolicy(backoff={"type": "fixed", "delay_ms": 40}))
     async with live(tmp_path) as engine:
         ident, handle = await running(engine, policy=policy)
@@ -92,7 +92,7 @@ async def test_a_retry_comes_back_by_itself(tmp_path: Path) -> None:
         assert (await attempt(engine, ident)).attempt_type == "retry"
 
 
-async def test_a_dead_workers_execution_comes_back_by_itself(tmp_path: Path) -> None:
+async def test_an_execution_of_a_dead_worker_is_requeued(tmp_path: Path) -> None:
     async with live(tmp_path, lease_reclaim_grace_ms=20) as engine:
         ident, before = await running(engine, worker(ttl_ms=50))
         again = await engine.claim(LANE, (), worker(2, max_wait_ms=int(SOON_S * 1000)))
@@ -100,7 +100,7 @@ async def test_a_dead_workers_execution_comes_back_by_itself(tmp_path: Path) -> 
         assert fields(again).lease_epoch == fields(before).lease_epoch + 1
 
 
-async def test_time_limits_end_what_takes_too_long(tmp_path: Path) -> None:
+async def test_time_limits_end_executions(tmp_path: Path) -> None:
     policy = ExecutionPolicy(
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=40),
         retry_policy=RetryPolicy(max_retries=0, backoff={}),
@@ -115,7 +115,7 @@ async def test_time_limits_end_what_takes_too_long(tmp_path: Path) -> None:
         await until(both_ended)
 
 
-async def test_silent_workers_leave_at_their_time(tmp_path: Path) -> None:
+async def test_workers_without_heartbeat_are_removed(tmp_path: Path) -> None:
     async with live(tmp_path) as engine:
         await engine.register_worker(registration(liveness_ttl_ms=40))
 
@@ -165,7 +165,7 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
 
 
 class Stubborn:
-    """A loop whose pass does not end in time, or ends badly."""
+    """A loop whose cycle blocks or raises."""
 
     name, topic, timed, interval_ms = "stubborn", "stubborn", False, LONG_MS
 
@@ -221,7 +221,7 @@ async def test_stop_without_a_start_and_twice_is_fine() -> None:
     await supervisor.stop(1)
 
 
-async def test_a_pass_that_fails_is_logged_and_tried_again(
+async def test_a_failed_cycle_is_logged_and_retried(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.loops.supervisor.AFTER_ERROR_MS", 10)
@@ -235,7 +235,8 @@ async def test_a_pass_that_fails_is_logged_and_tried_again(
         async with asyncio.timeout(SOON_S):
             await loop.entered.wait()
     await supervisor.stop(SOON_S)
-    assert "stubborn: this pass failed" in caplog.text
+    assert [vars(each)["scanner"] for each in caplog.records] == ["stubborn"]
+    assert "loop cycle failed; retrying" in caplog.text
     assert loop.finished
 
 
@@ -264,7 +265,11 @@ async def test_a_loop_that_died_is_restarted_and_reported(
         await loop.entered.wait()
         await until(lambda: _is(loop.finished))
     assert supervisor.is_running
-    assert "stubborn ended" in caplog.text
+    (record,) = [each for each in caplog.records if "ended" in each.getMessage()][:1]
+    assert (vars(record)["scanner"], record.getMessage()) == (
+        "stubborn",
+        "background loop ended; restarting it",
+    )
     await supervisor.stop(SOON_S)
 
 
@@ -329,7 +334,7 @@ def test_steps_lie_an_interval_apart(now: float, left: float) -> None:
     assert until_step(100.0, now, 3.0) == pytest.approx(left)
 
 
-def test_a_timer_that_is_a_little_early_does_not_make_two_looks_of_one() -> None:
+def test_an_early_timer_does_not_cause_a_second_cycle() -> None:
     assert until_step(100.0, 103.0 - EARLY_S / 2, 3.0) == pytest.approx(3.0 + EARLY_S / 2)
 
 

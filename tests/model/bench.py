@@ -32,7 +32,7 @@ from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
-from flowfabric.verify.snapshot import Snapshot, world_of
+from flowfabric.verify.snapshot import Snapshot, snapshot_of
 from tests.postgres import clean_database
 
 from .fleet import Fleet
@@ -108,7 +108,7 @@ class Bench:
             self.run(self.engine.set_lane_state(lane, "active"))
         self.dumped = (*DUMPED, *spec.tables)
         self.tables = self.run(self.engine.store.dump(self.dumped))
-        self.world = world_of(self.tables)
+        self.world = snapshot_of(self.tables)
         self.handles: list[Held] = []
         self.kept = 5
         self.story: list[str] = []
@@ -195,7 +195,7 @@ class Bench:
             problems = self._in_order(spec, outer, inner, point)
             if not problems:
                 tables = self.run(self.engine.store.dump(self.dumped))
-                problems = _differences(spec, world_of(tables), tables)
+                problems = _differences(spec, snapshot_of(tables), tables)
             if not problems:
                 self.spec, spec.marks = spec, True
                 self.compare()
@@ -242,7 +242,7 @@ class Bench:
         self.tables = self.run(self._dump()) if tables is None else tables
         problems: list[str] = []
         if self.tables != before:
-            self.world = world_of(self.tables)
+            self.world = snapshot_of(self.tables)
             problems += [str(v) for v in check(self.world)]
             problems += [str(v) for v in ends_do_not_change(past, self.world)]
             if isinstance(answer, EngineError) and answer.code not in WRITES_ALTHOUGH_REFUSED:

@@ -1,4 +1,4 @@
-"""What the tests of metrics, logs and traces share."""
+"""Fixtures of the tests of metrics, logs and traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a scraper would get."""
+"""Reads the metrics page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody on loopback to whom metrics, spans and errors are posted, and who can be asked what has come."""
+"""Receivers of metrics, spans and errors on loopback."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Receiver:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What Sentry was told: of each envelope, the JSON behind its two heads."""
+        """The events sent to Sentry: the JSON after the two headers of each envelope."""
         found = []
         for post in self.posts:
             if post.path.endswith("/envelope/"):

@@ -1,4 +1,4 @@
-"""Log lines: their form, their filter, and what never stands in them."""
+"""Log lines: form, filter and redaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.lease import LeaseFence
 from flowfabric.model.policy import RoutingRequirements
 from flowfabric.observe import log_to_stderr
-from flowfabric.observe.logs import JsonLines, parsed, redacted
+from flowfabric.observe.logs import JsonLines, parse_levels, redact
 from flowfabric.testing import ManualClock
 from tests.engine.helpers import LANE, create, registration, running, worker
 from tests.engine.suspend_helpers import park, seed
@@ -59,7 +59,7 @@ def test_a_record_is_one_line_with_its_fields(out: io.StringIO) -> None:
     }
 
 
-def test_an_error_comes_with_its_traceback(out: io.StringIO) -> None:
+def test_an_error_has_its_traceback(out: io.StringIO) -> None:
     log_to_stderr("info", out)
     try:
         raise ValueError("token=abc is wrong")
@@ -79,9 +79,7 @@ def test_the_filter_is_by_logger(out: io.StringIO) -> None:
 @pytest.mark.parametrize(
     ("spec", "heard"), [("error", True), ("off", True), ("info,audit=off", False)]
 )
-def test_the_audit_log_stays_on_unless_it_is_named(
-    out: io.StringIO, spec: str, heard: bool
-) -> None:
+def test_the_audit_log_is_enabled_by_default(out: io.StringIO, spec: str, heard: bool) -> None:
     log_to_stderr(spec, out)
     logging.getLogger("audit").info(
         "waitpoint_hmac_rotation_complete", extra={"new_kid": "k2", "rotated": 1}
@@ -94,16 +92,16 @@ def test_the_variable_is_read(out: io.StringIO, monkeypatch: pytest.MonkeyPatch)
     log_to_stderr(stream=out)
     logging.getLogger("flowfabric").warning("not wanted")
     assert lines(out) == []
-    assert parsed("") == {"": logging.INFO, "audit": logging.INFO}
+    assert parse_levels("") == {"": logging.INFO, "audit": logging.INFO}
 
 
 @pytest.mark.parametrize("spec", ["loud", "flowfabric=", "info,flowfabric.worker=5"])
 def test_a_filter_that_means_nothing_is_refused(spec: str) -> None:
     with pytest.raises(ConfigError, match=r"FF_LOG: .* levels are trace, debug, info"):
-        parsed(spec)
+        parse_levels(spec)
 
 
-def test_asked_twice_every_line_comes_once(out: io.StringIO) -> None:
+def test_repeated_setup_writes_each_line_once(out: io.StringIO) -> None:
     log_to_stderr("info", io.StringIO())
     log_to_stderr("info", out)
     logging.getLogger("flowfabric").info("once")
@@ -143,7 +141,7 @@ async def test_credentials_given_to_the_log_do_not_come_out(
     assert not [secret for secret in secrets if secret in text]
 
 
-async def test_a_worker_that_runs_says_nothing_secret(memory: Engine, out: io.StringIO) -> None:
+async def test_a_workers_log_contains_no_secret(memory: Engine, out: io.StringIO) -> None:
     """At the lowest level, with a task that fails and one whose lease is taken away."""
     log_to_stderr("debug", out)
     app = App("memory://", engine=memory)
@@ -187,18 +185,18 @@ async def test_a_worker_that_runs_says_nothing_secret(memory: Engine, out: io.St
         "tokens 5/4",
     ],
 )
-def test_what_is_no_secret_stays_readable(harmless: str) -> None:
-    assert redacted(harmless) == harmless
+def test_other_text_is_not_redacted(harmless: str) -> None:
+    assert redact(harmless) == harmless
 
 
-def test_what_cannot_be_written_as_json_is_shown_as_text() -> None:
+def test_values_without_json_form_are_logged_as_text() -> None:
     record = logging.makeLogRecord(
         {"msg": "x", "name": "n", "what": {1, 2}, "kind": ValueError("v")}
     )
     assert json.loads(JsonLines().format(record))["kind"] == "v"
 
 
-async def test_work_that_no_worker_can_take_is_told_of(out: io.StringIO) -> None:
+async def test_executions_without_a_capable_worker_are_logged(out: io.StringIO) -> None:
     log_to_stderr("info", out)
     clock = ManualClock()
     engine = memory_engine(clock)

@@ -134,9 +134,9 @@ def test_failures_are_of_known_categories_or_others(metrics: Metrics) -> None:
     }
 
 
-def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
+def test_a_sample_replaces_the_previous_one(metrics: Metrics) -> None:
     lanes = (LaneLoad("a", {"waiting": 3, "active": 1}, 2_500), LaneLoad("b", {"waiting": 1}))
-    metrics.sampled(QueueStats(lanes, {"default": 2}, 4))
+    metrics.set_queue_stats(QueueStats(lanes, {"default": 2}, 4))
     assert values(metrics, "ff_executions") == {
         ("a", "waiting"): 3,
         ("a", "active"): 1,
@@ -145,9 +145,9 @@ def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
     assert values(metrics, "ff_queue_oldest_age_seconds") == {("a",): 2.5}
     assert values(metrics, "ff_workers") == {("default",): 2}
     assert values(metrics, "ff_cancel_backlog_depth") == {(): 4}
-    metrics.sampled(QueueStats((LaneLoad("b", {"waiting": 1}),), {}, 1))
+    metrics.set_queue_stats(QueueStats((LaneLoad("b", {"waiting": 1}),), {}, 1))
     assert values(metrics, "ff_executions") == {("b", "waiting"): 1}
-    metrics.forget_samples()
+    metrics.clear_queue_stats()
     assert values(metrics, "ff_executions") == values(metrics, "ff_cancel_backlog_depth") == {}
 
 
@@ -155,7 +155,7 @@ def test_lanes_beyond_the_maximum_are_added_up(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(module.MAX_VALUES, "lane", 1)
-    metrics.sampled(
+    metrics.set_queue_stats(
         QueueStats(
             tuple(LaneLoad(lane, {"waiting": 2}, 1_000 * n) for n, lane in enumerate("abc")), {}, 0
         )
@@ -182,9 +182,7 @@ def test_two_registries_do_not_meet() -> None:
         ("opentelemetry", "assert flowfabric.observe.tracing_from_environment() is None", ""),
     ],
 )
-def test_what_is_not_installed_is_missed_only_when_it_is_used(
-    hidden: str, code: str, said: str
-) -> None:
+def test_missing_extras_fail_only_on_use(hidden: str, code: str, said: str) -> None:
     script = f"import sys; sys.modules[{hidden!r}] = None\nimport flowfabric.observe\n{code}"
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -198,7 +196,7 @@ def test_what_is_not_installed_is_missed_only_when_it_is_used(
 
 
 @pytest.mark.parametrize("package", ["flowfabric", "flowfabric.observe"])
-def test_what_is_not_asked_for_is_not_imported(package: str) -> None:
+def test_unused_extras_are_not_imported(package: str) -> None:
     code = (
         f"import sys, {package}; print({{'prometheus_client', 'opentelemetry'}} & set(sys.modules))"
     )
@@ -208,7 +206,7 @@ def test_what_is_not_asked_for_is_not_imported(package: str) -> None:
     assert done.stdout.strip() == "set()", done.stderr
 
 
-def test_a_worker_can_have_a_page_of_its_own(metrics: Metrics) -> None:
+def test_a_worker_can_serve_metrics(metrics: Metrics) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

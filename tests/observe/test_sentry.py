@@ -1,4 +1,4 @@
-"""What Sentry is told of, when, and what it is never told."""
+"""Reports to Sentry: errors and crashes, without secrets."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def crashing(*_):
 
 
 if sys.argv.pop() == "crash":
-    lifecycle.serving = crashing
+    lifecycle.serve = crashing
 else:
     Engine.ping = broken
 
-from flowfabric.cli.entry import main
+from flowfabric.cli.main import main
 
 main()
 """
@@ -202,7 +202,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> str:
     return found
 
 
-def test_a_server_tells_of_its_errors_by_the_time_it_has_ended(
+def test_a_server_reports_errors_before_it_exits(
     folder: Path, receiver: Receiver, address: str
 ) -> None:
     server = Launched(folder, "fail")
@@ -218,13 +218,13 @@ def test_a_server_tells_of_its_errors_by_the_time_it_has_ended(
     assert first["logentry"]["formatted"].startswith("the store went wrong")
     assert (second["logger"], second["logentry"]["formatted"]) == (
         "flowfabric.server",
-        "GET /healthz failed",
+        "request failed",
     )
     assert crash_of(second) == ("error", "RuntimeError", "no answer for token=[redacted]")
     nothing_spilt(receiver)
 
 
-def test_a_server_tells_of_its_crash(folder: Path, receiver: Receiver, address: str) -> None:
+def test_a_server_reports_its_crash(folder: Path, receiver: Receiver, address: str) -> None:
     server = Launched(folder, "crash")
     try:
         assert server.ended() == 1
@@ -236,7 +236,7 @@ def test_a_server_tells_of_its_crash(folder: Path, receiver: Receiver, address: 
     nothing_spilt(receiver)
 
 
-def test_what_whoever_started_it_got_wrong_is_no_crash(folder: Path, receiver: Receiver) -> None:
+def test_config_errors_are_not_reported(folder: Path, receiver: Receiver) -> None:
     with running(folder, "worker", "missing.py") as worker:
         assert worker.ended() == 2
     assert receiver.posts == []
@@ -261,7 +261,7 @@ def test_a_wrong_address_is_named_and_not_shown(text: str, monkeypatch: pytest.M
     with pytest.raises(
         ConfigError, match=r"^invalid value for FF_SENTRY_DSN: expected https://KEY@HOST/PROJECT"
     ) as caught:
-        sentry.told_from_environment()
+        sentry.sentry_from_environment()
     assert "planted" not in str(caught.value)
 
 
@@ -269,11 +269,11 @@ def test_a_wrong_address_is_named_and_not_shown(text: str, monkeypatch: pytest.M
     "text", ["https://key@o1.ingest.sentry.io/42", "http://key:old@127.0.0.1:8000/path/1", ""]
 )
 def test_a_right_address(text: str) -> None:
-    assert sentry.dsn(text) == text
+    assert sentry.parse_dsn(text) == text
 
 
 def test_without_an_address_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "import sys\nfrom flowfabric.observe.sentry import *\nwith told_from_environment(): print('sentry_sdk' in sys.modules)"
+    script = "import sys\nfrom flowfabric.observe.sentry import *\nwith sentry_from_environment(): print('sentry_sdk' in sys.modules)"
     for environ in ({}, {"FF_SENTRY_DSN": ""}):
         done = subprocess.run(
             [sys.executable, "-c", script],
@@ -291,7 +291,7 @@ def test_the_library_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("FF_SENTRY_DSN", "http://key@127.0.0.1:1/1")
     with (
         pytest.raises(ConfigError, match=r"pip install 'flowfabric\[sentry\]'"),
-        sentry.told_from_environment(),
+        sentry.sentry_from_environment(),
     ):
         pass
 
@@ -317,7 +317,7 @@ def test_an_event_is_redacted_all_over() -> None:
         "breadcrumbs": {"values": [{"message": "abc"}]},
         "timestamp": "2026-11-16T00:00:00Z",
     }
-    found = sentry.cleaned(event, {"log_record": record})
+    found = sentry.redact_event(event, {"log_record": record})
     assert "abc" not in str(found)
     assert found["logentry"]["formatted"] == "token=[redacted]" and found["extra"] == {
         "secret_word": "[redacted]",

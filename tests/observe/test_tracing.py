@@ -1,4 +1,4 @@
-"""Spans of operations and of runs, and what they are linked to."""
+"""Spans of operations and runs, and their links."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_an_error_is_the_status_of_its_span(memory: Engine, recorded: Reco
     assert not span.events, "a message may hold what nobody should read"
 
 
-async def test_no_credential_stands_in_a_span(memory: Engine, recorded: Recorded) -> None:
+async def test_spans_contain_no_credentials(memory: Engine, recorded: Recorded) -> None:
     engine = recorded.tracing.traced(memory)
     await seed(engine)
     parked = await park(engine)
@@ -117,7 +117,7 @@ async def test_every_attempt_is_a_span_linked_to_the_submission(
     assert submitted.context.trace_id == trace_id
 
 
-async def test_what_a_task_asks_for_is_inside_its_span(memory: Engine, recorded: Recorded) -> None:
+async def test_operations_of_a_task_are_inside_its_span(memory: Engine, recorded: Recorded) -> None:
     app = App("memory://", engine=memory)
     watch(app, tracing=recorded.tracing)
 
@@ -151,7 +151,7 @@ async def test_a_task_in_a_thread_is_inside_its_span_too(
     assert found == recorded.spans("ff.task blocking")[0].context.trace_id % 1_000_000
 
 
-async def test_a_request_goes_on_with_the_trace_of_its_caller(
+async def test_a_request_continues_the_trace_of_its_caller(
     memory: Engine, recorded: Recorded
 ) -> None:
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -186,7 +186,7 @@ async def test_a_task_that_waits_has_not_failed(memory: Engine, recorded: Record
     assert span.status.status_code is StatusCode.UNSET and (span.attributes or {})["ff.waits"]
 
 
-async def test_a_tag_that_is_no_trace_is_no_link(memory: Engine, recorded: Recorded) -> None:
+async def test_an_invalid_trace_tag_gives_no_link(memory: Engine, recorded: Recorded) -> None:
     app = App("memory://", engine=memory)
     watch(app, tracing=recorded.tracing)
 
@@ -208,7 +208,7 @@ async def test_metrics_and_traces_go_together(
     assert recorded.spans("ff.complete")
 
 
-async def test_nobody_pays_who_does_not_ask(memory: Engine) -> None:
+async def test_disabled_tracing_has_no_cost(memory: Engine) -> None:
     app = App("memory://", engine=memory)
     assert await app.engine() is memory
     ident = await create(memory)
@@ -219,7 +219,7 @@ def test_every_operation_named_is_one_of_the_engine() -> None:
     assert [name for name in OPERATIONS if not hasattr(EngineBackend, name)] == []
 
 
-def test_the_environment_says_whether_there_are_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otel_variables_enable_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", raising=False)
     assert tracing_from_environment() is None

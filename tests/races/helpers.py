@@ -15,7 +15,7 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def create_all(engine: Engine, wanted: Iterable[CreateExecutionArgs]) -> N
 
 async def sound_world(engine: Engine) -> Snapshot:
     """What is stored, after every invariant was found to hold."""
-    world = world_of(await engine.store.dump(TABLES_READ))
+    world = snapshot_of(await engine.store.dump(TABLES_READ))
     assert [str(violation) for violation in check(world)] == []
     return world
 

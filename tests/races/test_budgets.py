@@ -22,7 +22,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 from tests.postgres import clean_database
 
 from .helpers import engines, ident, sound_world
@@ -164,7 +164,7 @@ async def test_two_processes_share_a_limit(tmp_path: Path) -> None:
         assert here + int(said) == LIMIT
         shown = await engine.get_budget_status(BUDGET)
         assert (shown.usage, shown.breach_count) == ({"a": LIMIT}, CALLERS // 2 * EACH - LIMIT)
-        assert [str(v) for v in check(world_of(await engine.store.dump(TABLES_READ)))] == []
+        assert [str(v) for v in check(snapshot_of(await engine.store.dump(TABLES_READ)))] == []
     finally:
         await engine.close()
 

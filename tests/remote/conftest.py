@@ -1,4 +1,4 @@
-"""Tests here end the servers their apps talk to."""
+"""Fixtures that end the servers of a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine as a client sees it: every call goes through a real server on loopback, which starts with the first of them."""
+"""An engine behind a server on loopback that starts with the first call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from flowfabric import Engine
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
-from flowfabric.server.config import ServerSettings, settings_of
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.config import ServerSettings, load_settings
+from flowfabric.server.lifecycle import serve
 
 TOKEN = "t" * 40
 
@@ -22,7 +22,7 @@ def settings(**more: str) -> ServerSettings:
         "FF_LISTEN_ADDR": "127.0.0.1:0",
         "FF_API_TOKEN": TOKEN,
     }
-    return settings_of(given | more)
+    return load_settings(given | more)
 
 
 class Served(RemoteEngine):
@@ -41,7 +41,7 @@ class Served(RemoteEngine):
         return await super().call(name, arguments)
 
     async def _start(self) -> None:
-        url = await self._stack.enter_async_context(serving(self.behind, settings()))
+        url = await self._stack.enter_async_context(serve(self.behind, settings()))
         self._transport = Transport(url, TOKEN)
 
     async def seed_waitpoint_hmac_secret(self, kid: str, secret: str) -> Any:

@@ -1,4 +1,4 @@
-"""Real server processes, on a port that is theirs, ended by pid; and a proxy that loses answers."""
+"""Server processes on their own ports, and a proxy that loses responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of HTTP, against servers that say exactly what the test wants them to."""
+"""The HTTP connection, against scripted servers."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ async def test_calls_at_the_same_time_have_a_connection_each() -> None:
         assert await ask(client) == b"42"
         assert server.connections == 2
         waiting.cancel()
-        await server.left.wait()  # whoever stops waiting hangs up
+        await server.left.wait()  # a cancelled caller closes its connection
         await client.close()
 
 
 async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(*([] for _ in range(3)), [OK], [OK]) as (server, url):
-        monkeypatch.setattr(transport, "MAX_AT_ONCE", 1)
-        monkeypatch.setattr(transport, "MAX_WAITING", 3)
+        monkeypatch.setattr(transport, "MAX_CALLS", 1)
+        monkeypatch.setattr(transport, "MAX_LONG_POLLS", 3)
         client = Transport(url)
         waiting = [
             asyncio.create_task(client.post("/wait", b"", again=False, wait_s=60)) for _ in range(4)
@@ -122,7 +122,7 @@ async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.Mon
             server.asked.clear()
         assert await ask(client) == b"42"
         waiting[0].cancel()
-        assert await waiting[3] == b"42"  # whose turn it is now
+        assert await waiting[3] == b"42"  # the next in the queue
         for task in waiting[1:3]:
             task.cancel()
         await client.close()
@@ -167,7 +167,7 @@ async def test_a_server_that_closes_is_connected_to_again() -> None:
 async def test_a_connection_that_was_not_used_for_long_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transport, "KEEP_S", 0.0)
+    monkeypatch.setattr(transport, "KEEP_ALIVE_S", 0.0)
     async with scripted([OK], [OK]) as (server, url):
         client = Transport(url)
         assert [await ask(client), await ask(client)] == [b"42", b"42"]
@@ -180,10 +180,10 @@ async def test_a_connection_that_was_not_used_for_long_is_left(
     [
         ([HANG_UP], "closed the connection"),
         ([OK[:-1], HANG_UP], "closed the connection"),
-        ([b"SSH-2.0-OpenSSH_9.6\r\n"], "no answer"),
+        ([b"SSH-2.0-OpenSSH_9.6\r\n"], "no response"),
         (
             [b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
-            "no answer",
+            "no response",
         ),
         (
             [b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n", b"x" * 4_999],
@@ -196,7 +196,7 @@ async def test_an_answer_that_cannot_be_read_is_a_doubt(
     pieces: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_ANSWER_BYTES", 1_000)
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     async with scripted(pieces, [OK]) as (server, url):
         client = Transport(url)
         with pytest.raises(TransportError, match=said) as doubt:
@@ -208,7 +208,7 @@ async def test_an_answer_that_cannot_be_read_is_a_doubt(
 
 
 @pytest.mark.parametrize("more", [OK, OK[:4], OK[:-2]])
-async def test_what_is_said_unasked_is_not_taken_for_an_answer(more: bytes) -> None:
+async def test_an_unsolicited_response_closes_the_connection(more: bytes) -> None:
     async with scripted([OK + more], [OK.replace(b"42", b"43")]) as (server, url):
         client = Transport(url)
         assert await ask(client) == b"42"
@@ -221,20 +221,20 @@ async def test_no_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "TIMEOUT_S", 0.01)
     async with scripted([]) as (server, url):
         client = Transport(url)
-        with pytest.raises(TransportError, match="no answer") as doubt:
+        with pytest.raises(TransportError, match="no response") as doubt:
             await ask(client)
         assert doubt.value.doubtful
         await server.left.wait()
         await client.close()
 
 
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_close_ends_pending_calls() -> None:
     async with scripted([]) as (server, url):
         client = Transport(url)
         waiting = asyncio.create_task(ask(client))
         await server.asked.wait()
         await client.close()
-        with pytest.raises(TransportError, match="no answer"):
+        with pytest.raises(TransportError, match="no response"):
             await waiting
 
 

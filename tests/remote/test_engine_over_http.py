@@ -1,4 +1,4 @@
-"""The remote engine itself: what it offers, what the network does to it, and what a closed or strange server means."""
+"""The remote engine: operations, network failures, and closed or foreign servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from flowfabric.model.stream import Frame, FrameKind
 from flowfabric.remote import transport
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from flowfabric.wire.errors import as_error, problem_of
 from flowfabric.wire.json_codec import decoder, encode
 from flowfabric.wire.operations import OPERATIONS, answer_type, request_type
@@ -60,7 +60,7 @@ def new() -> CreateExecutionArgs:
     )
 
 
-async def test_every_operation_of_the_engine_is_offered_or_said_to_be_unavailable() -> None:
+async def test_every_engine_operation_is_available_or_raises_unavailable() -> None:
     remote = RemoteEngine("http://127.0.0.1:1")
     for name, member in inspect.getmembers(EngineBackend):
         if name.startswith("_") or not callable(member):
@@ -116,14 +116,14 @@ def test_an_error_is_the_same_on_the_other_side(error: EngineError) -> None:
     "said",
     [{}, {"status": 503, "error": "x"}, [], "nonsense", {"raised": "Strange", "status": 500}],
 )
-def test_an_error_nobody_knows_quotes_the_server(said: Any) -> None:
+def test_an_unknown_error_quotes_the_server(said: Any) -> None:
     assert isinstance(as_error(said), TransportError)
 
 
 # ---- bells, events, streams
 
 
-async def test_what_rings_between_a_look_and_a_wait_is_heard() -> None:
+async def test_a_wake_up_between_check_and_wait_is_not_missed() -> None:
     engine = memory_engine()
     remote = cast(Engine, served := Served(engine))
     try:
@@ -175,7 +175,7 @@ async def test_a_frame_that_is_sent_twice_is_written_once(monkeypatch: pytest.Mo
     try:
         await engine.create_execution(new())
         work = (await remote.claim_many(LANE, [], ClaimPolicy("w", "w-1"), 1))[0]
-        monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+        monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
         real, lost = Transport._once, []
 
         async def lossy(self: Transport, *args: Any) -> bytes:
@@ -214,7 +214,7 @@ async def listening(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"", "no answer"),
+        (b"", "no response"),
         (b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nbad", "answered 502"),
         (
             b"HTTP/1.1 301 Moved\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n",
@@ -225,7 +225,7 @@ async def listening(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 async def test_a_strange_answer_is_a_transport_error(
     answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     async with listening(lambda _: answer) as url:
         remote = await connect(url)
         with pytest.raises(TransportError, match=said):
@@ -233,8 +233,8 @@ async def test_a_strange_answer_is_a_transport_error(
         await remote.close()
 
 
-async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
+async def test_an_unreachable_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
     remote = await connect("http://127.0.0.1:9")
     with pytest.raises(TransportError, match="cannot be reached") as refused:
         await remote.prepare()
@@ -248,26 +248,26 @@ async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
     ("url", "more", "said"),
     [
         ("http://", {}, "http://host:port"),
-        ("http://user:secret@host", {}, "no user or password"),
+        ("http://user:secret@host", {}, "must not contain a user or password"),
         ("http://host?x=1", {}, "http://host:port"),
         ("http://host:many", {}, "http://host:port"),
         ("http://host:99999", {}, "http://host:port"),
         ("http://ho st", {}, "http://host:port"),
-        ("http://h\u00f6st", {}, "plain letters"),
+        ("http://h\u00f6st", {}, "in ASCII"),
         ("http://host", {"token": "t\u00f6ken"}, "token"),
         ("http://host", {"token": "two\r\nlines"}, "token"),
         ("http://host", {"token": "  "}, "token"),
         ("http://host", {"readers": 3}, "unknown setting 'readers'"),
     ],
 )
-async def test_bad_addresses_are_told(url: str, more: dict[str, Any], said: str) -> None:
+async def test_invalid_urls_are_errors(url: str, more: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         await connect(url, **more)
     assert "secret" not in str(refused.value)
 
 
-async def test_a_wrong_token_is_told_and_not_tried_again() -> None:
-    async with serving(memory_engine(), settings()) as url:
+async def test_a_wrong_token_is_an_error_without_retry() -> None:
+    async with serve(memory_engine(), settings()) as url:
         for token in (None, "wrong" * 8):
             with pytest.raises(ConfigError, match=r"401.*token"):
                 async with App(url, token=token):
@@ -278,7 +278,7 @@ async def test_a_wrong_token_is_told_and_not_tried_again() -> None:
 
 async def test_a_transaction_of_ones_own_is_not_joined_over_http() -> None:
     remote = await connect("http://127.0.0.1:9")
-    with pytest.raises(ConfigError, match="cannot join your transaction"):
+    with pytest.raises(ConfigError, match="cannot join a transaction of the caller"):
         await remote.create_execution(new(), connection=object())
     with pytest.raises(TypeError):
         await remote.read_outcome(nonsense=uuid4())  # type: ignore[call-arg]

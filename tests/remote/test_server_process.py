@@ -1,4 +1,4 @@
-"""Real servers: killed between commit and reply, drained under load, and two on one database."""
+"""Server processes: killed between commit and reply, drained, and two on one database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowfabric import App, Context, Worker
 from flowfabric.connect import read_tables
 from flowfabric.remote import transport
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 from tests.remote.served import TOKEN
 from tests.remote.servers import Thief, server
 from tests.sdk.processes import DEADLINE_S, STORES, eventually, url_on
@@ -36,7 +36,7 @@ def app_at(url: str, ran: list[int]) -> App:
 
 def holds(url: str) -> bool:
     """Every invariant of the store."""
-    return not check(world_of(read_tables(url, TABLES_READ)))
+    return not check(snapshot_of(read_tables(url, TABLES_READ)))
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -46,8 +46,8 @@ def holds(url: str) -> bool:
 async def test_killed_between_commit_and_reply_there_is_one_effect(
     call: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "TRIES", 30)
-    monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(transport, "MAX_TRIES", 30)
+    monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.02)
     url, ran = await asyncio.to_thread(url_on, store, tmp_path), list[int]()
     with server(url, tmp_path) as target:
         await target.start()
@@ -73,9 +73,7 @@ async def _revive(thief: Thief, target: Any) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_a_server_that_is_told_to_stop_under_load_loses_nothing(
-    store: str, tmp_path: Path
-) -> None:
+async def test_a_server_stopped_under_load_loses_nothing(store: str, tmp_path: Path) -> None:
     url, ran = await asyncio.to_thread(url_on, store, tmp_path), list[int]()
     with server(url, tmp_path) as target:
         await target.start()

@@ -1,4 +1,4 @@
-"""Workers that stop, or vanish, while the server grants them work: somebody else has it at once."""
+"""Workers that stop or disconnect during a grant: the work is released at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from flowfabric import App, ClaimPolicy, Engine, Worker, connect
 from flowfabric.sdk import worker as worker_module
-from flowfabric.server import app as server_app
-from flowfabric.server.lifecycle import serving
-from flowfabric.server.pending_claims import Waits, Who
+from flowfabric.server import endpoint
+from flowfabric.server.lifecycle import serve
+from flowfabric.server.pending_claims import ClaimOwner, PendingClaims
 from tests.engine.test_claims_called_off import Held
 from tests.remote.served import TOKEN, settings
 from tests.sdk.processes import STORES, eventually, url_on
@@ -28,7 +28,7 @@ SOON_S = 20.0
 async def an_app(url: str, ran: list[int]) -> AsyncIterator[tuple[Engine, App]]:
     async with (
         await connect(url, dev=True) as engine,
-        serving(engine, settings()) as address,
+        serve(engine, settings()) as address,
         App(address, token=TOKEN) as app,
     ):
 
@@ -44,18 +44,18 @@ async def an_app(url: str, ran: list[int]) -> AsyncIterator[tuple[Engine, App]]:
 def called_off(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many claims each call-off has met on the server."""
     met: list[int] = []
-    real = Waits.call_off
+    real = PendingClaims.cancel
 
-    def call_off(self: Waits, who: Who) -> int:
+    def call_off(self: PendingClaims, who: ClaimOwner) -> int:
         met.append(real(self, who))
         return met[-1]
 
-    monkeypatch.setattr(Waits, "call_off", call_off)
+    monkeypatch.setattr(PendingClaims, "cancel", call_off)
     return met
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_stopped_while_its_claim_is_granted(
+async def test_a_worker_stopped_during_a_grant_releases_it(
     store: str, tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[int] = []
@@ -75,7 +75,7 @@ async def test_stopped_while_its_claim_is_granted(
     assert ran == [21]
 
 
-async def test_an_answer_that_is_on_its_way_is_taken(
+async def test_a_worker_stopped_during_a_response_runs_the_task(
     tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker has been granted work and does not know it yet: it stops when that is done."""
@@ -83,15 +83,15 @@ async def test_an_answer_that_is_on_its_way_is_taken(
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     async with an_app(url, ran) as (_, app):
         worker = Worker(app, lease=LEASE)
-        real, answered = server_app._response, asyncio.Event()
+        real, answered = endpoint.to_response, asyncio.Event()
 
-        def response(reply: server_app.Reply) -> server_app.Response:
+        def response(reply: endpoint.Reply) -> endpoint.Response:
             if reply.undo is not None and not answered.is_set():
                 answered.set()
                 worker._close_up()
             return real(reply)
 
-        monkeypatch.setattr(server_app, "_response", response)
+        monkeypatch.setattr(endpoint, "to_response", response)
         async with worker:
             run = await app.tasks["count"].submit(21)
             await answered.wait()
@@ -100,18 +100,18 @@ async def test_an_answer_that_is_on_its_way_is_taken(
         assert await run.result(timeout=SOON_S) == 42
 
 
-async def test_an_idle_worker_calls_its_claim_off_and_stops(
+async def test_an_idle_worker_cancels_its_claim_and_stops(
     tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "CALL_OFF_S", 3_600.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
-    real, claims = Waits.claimed, list[Who]()
+    real, claims = PendingClaims.claim, list[ClaimOwner]()
 
-    async def claimed(self: Waits, who: Who, claiming: Any, *, waits: bool) -> Any:
+    async def claimed(self: PendingClaims, who: ClaimOwner, claiming: Any, *, waits: bool) -> Any:
         claims.append(who)
         return await real(self, who, claiming, waits=waits)
 
-    monkeypatch.setattr(Waits, "claimed", claimed)
+    monkeypatch.setattr(PendingClaims, "claim", claimed)
     async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S):
         async with Worker(app) as worker:
             assert await (await app.tasks["count"].submit(1)).result() == 2
@@ -119,11 +119,11 @@ async def test_an_idle_worker_calls_its_claim_off_and_stops(
         assert called_off == [1]
 
 
-async def test_a_server_that_does_not_answer_the_call_is_left(
+async def test_a_worker_does_not_wait_for_a_failed_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one behind a proxy that has sent the call to another."""
-    monkeypatch.setattr(Waits, "call_off", lambda self, who: 0)
+    monkeypatch.setattr(PendingClaims, "cancel", lambda self, who: 0)
     monkeypatch.setattr(worker_module, "CALL_OFF_S", 0.05)
     monkeypatch.setattr(worker_module, "POLL_S", 30.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
@@ -132,17 +132,17 @@ async def test_a_server_that_does_not_answer_the_call_is_left(
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_a_client_that_vanishes_while_its_claim_is_granted(
+async def test_a_client_lost_during_a_grant_releases_it(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[int] = []
-    real, noticed = server_app._gone, asyncio.Event()
+    real, noticed = endpoint.wait_for_disconnect, asyncio.Event()
 
-    async def gone(request: server_app.Request) -> None:
+    async def gone(request: endpoint.Request) -> None:
         await real(request)
         noticed.set()
 
-    monkeypatch.setattr(server_app, "_gone", gone)
+    monkeypatch.setattr(endpoint, "wait_for_disconnect", gone)
     url = await asyncio.to_thread(url_on, store, tmp_path)
     async with an_app(url, ran) as (engine, app):
         held, remote = Held(engine, monkeypatch), await app.engine()

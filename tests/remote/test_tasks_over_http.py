@@ -1,4 +1,4 @@
-"""The very tests of tasks, submitted, run and answered over HTTP."""
+"""The tests of tasks, over HTTP."""
 
 from __future__ import annotations
 

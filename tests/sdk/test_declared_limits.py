@@ -14,7 +14,7 @@ from flowfabric.model.budget import HardLimitAction
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.quotas import quota_id
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from flowfabric.testing import ManualClock
 from tests.engine.budget_helpers import rows
 from tests.remote.served import Served, settings
@@ -142,7 +142,7 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
     """It may declare what is not there, and what is there with these limits."""
     roles = {"roles": ["submit", "work"], "namespace": "acme", "lanes": ["default"]}
     file = tokens_file(tmp_path, {"name": "worker", **roles})
-    async with serving(engine, settings(FF_API_TOKENS_FILE=str(file))) as url:
+    async with serve(engine, settings(FF_API_TOKENS_FILE=str(file))) as url:
 
         async def declare(**said: Any) -> None:
             remote = RemoteEngine(url, token_of("worker"))
@@ -164,7 +164,7 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
             await declare(budget={"hard": {"tokens": 20}}, quota={"concurrent": 4})
     text = "the declared limits differ from the stored ones, which stay"
     assert [record.getMessage() for record in caplog.records] == [text] * 2
-    assert all("operate is needed" in vars(record)["reason"] for record in caplog.records)
+    assert all("lacks the role operate" in vars(record)["reason"] for record in caplog.records)
     assert (await engine.get_budget_status(budget_id("acme", "day"))).hard_limits == {"tokens": 10}
 
 

@@ -1,4 +1,4 @@
-"""A real browser, driven by its own protocol."""
+"""A browser controlled through its DevTools protocol."""
 
 from __future__ import annotations
 

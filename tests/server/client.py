@@ -1,4 +1,4 @@
-"""A served engine and somebody who calls it: over a real socket, on loopback, on a port of its own."""
+"""A served engine and an HTTP client, over a socket on loopback."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from yarl import URL
 from flowfabric.connect import ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.server.config import ServerSettings, settings_of
-from flowfabric.server.lifecycle import FIRST_KID, serving
+from flowfabric.server.config import ServerSettings, load_settings
+from flowfabric.server.lifecycle import FIRST_KID, serve
 
 SECRET = "2a" * 32
 ADMIN = "admin-token-of-the-tests"
@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True):
 
 
 class Client:
-    """Sends what it is told to; says nothing about the answer."""
+    """Sends prepared bytes and does not interpret the response."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str | None) -> None:
         self.session, self.url, self.token = session, url, token
@@ -93,7 +93,7 @@ def a_setting(**changes: Any) -> ServerSettings:
         "FF_LISTEN_ADDR": "127.0.0.1:0",
         "FF_API_TOKEN": ADMIN,
     }
-    return structs.replace(settings_of(environ), **{"drain_s": 2, **changes})
+    return structs.replace(load_settings(environ), **{"drain_s": 2, **changes})
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def served(engine: Engine, **changes: Any) -> AsyncIterator[Client]:
     await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret)
     timeout = aiohttp.ClientTimeout(total=60)
     async with (
-        serving(engine, settings) as url,
+        serve(engine, settings) as url,
         aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
         yield Client(session, url, settings.api_token or None)

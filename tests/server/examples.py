@@ -1,4 +1,4 @@
-"""Requests that can be read, for any route: made from what the route says it takes."""
+"""Valid example requests, generated from the types of a route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals over HTTP, end to end: a server process, a worker over HTTP, and people who have nothing but their links."""
+"""Approvals end to end: a server process, a worker over HTTP, and approval links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person answers a task: the link that was mailed, opened in a real browser, and the button that is pressed there."""
+"""The approval page in a browser."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from flowfabric import App, Context, OpenWaitpoint, Worker, memory_engine
-from flowfabric.server.lifecycle import serving
+from flowfabric.server.lifecycle import serve
 from tests.remote.served import TOKEN, settings
 from tests.sdk.helpers import until
 from tests.server import browser
@@ -19,7 +19,7 @@ async def test_an_approval_in_a_browser() -> None:
     async with AsyncExitStack() as stack:
         engine = memory_engine()
         await engine.seed_waitpoint_hmac_secret("k1", "2a" * 32)
-        url = await stack.enter_async_context(serving(engine, settings()))
+        url = await stack.enter_async_context(serve(engine, settings()))
         app = App(url, token=TOKEN)
 
         @app.task

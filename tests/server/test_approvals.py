@@ -1,4 +1,4 @@
-"""Approval links: the token is all the rights there are, and a wrong one tells nothing."""
+"""Approval links: the token is the only credential, and a wrong one reveals nothing."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_two_links_are_two_answers_whatever_name_is_typed(engine: Engine) 
 
 
 @memory
-async def test_what_people_wrote_is_not_html(engine: Engine) -> None:
+async def test_user_text_is_escaped_in_html(engine: Engine) -> None:
     async with served(engine) as client:
         made = {"execution_kind": NASTY, "tags": {"approval.why": NASTY}}
         parked = await park(engine, NASTY, made=made, resume_condition=Single(NASTY, NASTY))

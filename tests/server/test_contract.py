@@ -1,4 +1,4 @@
-"""The server against its own description: what is generated from the document is answered as the document says."""
+"""Requests generated from the OpenAPI document are answered as it describes."""
 
 from __future__ import annotations
 

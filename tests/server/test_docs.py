@@ -1,4 +1,4 @@
-"""The pages about the server run: every bash block of a page, in order, in one shell."""
+"""The shell commands of the documentation run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_command_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
-def test_the_curl_lines_of_the_readme_answer_as_it_says(
+def test_the_curl_examples_of_the_readme_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As printed, but for the port, which is a free one, and for the id, which is that of the first answer."""

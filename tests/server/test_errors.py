@@ -1,4 +1,4 @@
-"""Every error of the engine as an answer, and as the same error again."""
+"""Engine errors as problems, and as the same exceptions in a client."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ ids = [f"{type(row[0]).__name__}-{row[0]}"[:60] for row in TABLE]
 
 
 @pytest.mark.parametrize(("error", "status", "said", "kind", "retryable"), TABLE, ids=ids)
-def test_an_error_is_told(
+def test_each_error_maps_to_its_problem(
     error: EngineError, status: int, said: str, kind: str | None, retryable: bool | None
 ) -> None:
     problem = problem_of(error)
@@ -203,7 +203,7 @@ def test_and_is_raised_again_the_same(error: EngineError) -> None:
         {"status": 500, "title": "t", "error": "e", "code": "c", "raised": "New"},
     ],
 )
-def test_what_is_not_known_is_a_transport_error(value: Any) -> None:
+def test_an_unknown_problem_becomes_a_transport_error(value: Any) -> None:
     assert isinstance(as_error(value), TransportError)
 
 
@@ -244,7 +244,7 @@ async def test_over_the_wire(
 
 
 @memory
-async def test_what_nobody_expected_is_kept_to_the_log(
+async def test_unexpected_errors_appear_only_in_the_log(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with failing(engine, RuntimeError("the password is hunter2"), monkeypatch) as client:

@@ -1,4 +1,4 @@
-"""Executions over HTTP: created, looked at, controlled. Every shape and status, on each store."""
+"""Routes of executions: every shape and status, on each store."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_payload_as_numbers_or_as_base64(engine: Engine) -> None:
         assert context is not None and context.input_payload == b"\x00\xff\n"
     assert (both.status, both.error) == (
         400,
-        "input_payload, input_payload_b64: one of the two, not both",
+        "input_payload, input_payload_b64: only one of the two is accepted",
     )
     assert (wide.status, wide.error) == (422, "invalid JSON: Unprocessable Entity")
 
@@ -107,7 +107,7 @@ async def test_delayed_and_the_same_id_twice(engine: Engine, clock: ManualClock)
         ({"idempotency_key": None, "tags": {"a.b": "c"}}, 201, None),
     ],
 )
-async def test_what_a_creation_takes(
+async def test_fields_of_a_creation(
     engine: Engine, changes: dict[str, object], status: int, said: str | None
 ) -> None:
     async with served(engine) as client:
@@ -146,7 +146,7 @@ async def test_many_at_once(engine: Engine) -> None:
 
 
 @stores
-async def test_one_partition_page_by_page(engine: Engine) -> None:
+async def test_a_partition_is_listed_in_pages(engine: Engine) -> None:
     async with served(engine) as client:
         made = sorted([await client.create() for _ in range(5)])
         at = ExecutionId(made[0]).partition_index
@@ -190,7 +190,7 @@ async def test_a_query_that_cannot_be_read(engine: Engine, query: str) -> None:
 
 
 @stores
-async def test_how_it_stands_from_first_to_last(engine: Engine) -> None:
+async def test_execution_info_through_its_states(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
         fresh = await client.get(f"/v1/executions/{ident}")
@@ -222,7 +222,7 @@ async def test_how_it_stands_from_first_to_last(engine: Engine) -> None:
     "rest",
     ["", "/state", "/result", "/wait?timeout_ms=0", "/explain", "/history", "/attempts", "/tags"],
 )
-async def test_reads_of_what_is_not_there_and_of_what_is_no_id(engine: Engine, rest: str) -> None:
+async def test_reads_of_missing_and_invalid_ids(engine: Engine, rest: str) -> None:
     async with served(engine) as client:
         missing = await client.get(f"/v1/executions/{new_id()}{rest}")
         assert (missing.status, "not found" in missing.error) == (404, True)
@@ -398,7 +398,7 @@ async def test_tags(engine: Engine) -> None:
 
 
 @stores
-async def test_why_and_what_happened(engine: Engine, clock: ManualClock) -> None:
+async def test_explain_and_history(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
         ident, _ = await lost(engine, clock)
         why = await client.get(f"/v1/executions/{ident}/explain")

@@ -1,4 +1,4 @@
-"""Cancelling a flow: at once or behind the answer, whole or in part."""
+"""Cancelling a flow, with and without waiting, fully and partially."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_anything_else_does_not_wait(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite-file", "postgres"], indirect=True)
-async def test_one_member_that_the_database_keeps_from_being_cancelled_stays_owed(
+async def test_a_member_that_cannot_be_cancelled_stays_in_the_backlog(
     engine: Engine,
 ) -> None:
     async with served(engine) as client:
@@ -94,7 +94,7 @@ async def test_one_member_that_the_database_keeps_from_being_cancelled_stays_owe
 
 
 @memory
-async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine) -> None:
+async def test_ended_and_removed_members_count_as_cancelled(engine: Engine) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         done, other = await flow.member(), await flow.member()
@@ -129,7 +129,7 @@ async def test_other_policies_list_all_members_and_are_kept_as_given(
 
 
 @stores
-async def test_a_flow_that_is_not_there(engine: Engine) -> None:
+async def test_a_missing_flow_is_not_found(engine: Engine) -> None:
     async with served(engine) as client:
         found = await cancel(client, Flow(client, uuid()))
         assert (found.status, found.error) == (404, "not found: flow")
@@ -141,7 +141,7 @@ async def test_a_flow_that_is_not_there(engine: Engine) -> None:
 
 
 @memory
-async def test_the_server_finishes_what_it_has_begun(engine: Engine) -> None:
+async def test_shutdown_finishes_background_cancels(engine: Engine) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         members = [await flow.member() for _ in range(40)]

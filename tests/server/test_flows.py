@@ -1,4 +1,4 @@
-"""Flows over HTTP: made piece by piece, as a whole, and looked at."""
+"""Routes of flows."""
 
 from __future__ import annotations
 

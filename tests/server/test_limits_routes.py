@@ -1,4 +1,4 @@
-"""Budgets and quotas over HTTP."""
+"""Routes of budgets and quotas."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_budget_is_made_and_spent(engine: Engine) -> None:
 
 
 @memory
-async def test_budgets_that_are_not_there_or_make_no_sense(engine: Engine) -> None:
+async def test_missing_and_invalid_budgets(engine: Engine) -> None:
     async with served(engine) as client:
         for path in ("", "/usage", "/reset"):
             for ident, status in ((uuid(), 404), ("x", 400)):

@@ -1,4 +1,4 @@
-"""Two namespaces in one lane of one server: each works off its own, and what is not said is meant for the token's own."""
+"""Two namespaces in one lane: workers claim in their own, and it is the default."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def one_each(engine: Engine, *names: str) -> list[str]:
 
 
 @stores
-async def test_a_bound_worker_gets_its_own_though_it_names_nothing(
+async def test_a_bound_worker_claims_in_its_namespace_by_default(
     engine: Engine, tmp_path: Path
 ) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
@@ -124,7 +124,7 @@ async def test_a_bound_worker_asks_for_no_other(
 
 
 @memory
-async def test_who_is_bound_to_nothing_gets_the_default_or_what_he_names_or_all(
+async def test_an_unbound_worker_claims_in_the_named_or_all_namespaces(
     engine: Engine, tmp_path: Path
 ) -> None:
     async with shared(engine, tmp_path) as (_, _, admin):
@@ -198,9 +198,7 @@ async def test_a_worker_that_waits_is_not_sent_back_by_the_backlog_of_another(
 
 
 @memory
-async def test_a_claim_that_waits_on_the_server_is_answered_with_its_own(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_a_waiting_claim_gets_work_of_its_namespace(engine: Engine, tmp_path: Path) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         waiting = asyncio.ensure_future(call(ann, "claim_many", **asking(max_wait_ms=30_000)))
         async with asyncio.timeout(SOON_S):
@@ -269,7 +267,7 @@ async def test_a_flow_that_was_removed_and_made_anew_by_another_is_the_others(
 
 
 @memory
-async def test_what_is_made_without_a_namespace_is_made_in_ones_own(
+async def test_entities_without_a_namespace_are_created_in_the_tokens_namespace(
     engine: Engine, tmp_path: Path
 ) -> None:
     async with shared(engine, tmp_path) as (ann, _, admin):
@@ -336,7 +334,7 @@ async def test_a_key_is_ones_own(engine: Engine, tmp_path: Path) -> None:
 
 
 @memory
-async def test_a_worker_is_registered_where_it_belongs(engine: Engine, tmp_path: Path) -> None:
+async def test_a_worker_is_registered_in_its_namespace(engine: Engine, tmp_path: Path) -> None:
     worker = {
         "worker_id": "w",
         "worker_instance_id": "i",
@@ -376,7 +374,7 @@ async def test_a_worker_is_registered_where_it_belongs(engine: Engine, tmp_path:
 
 
 @memory
-async def test_a_schedule_is_kept_where_it_belongs(engine: Engine, tmp_path: Path) -> None:
+async def test_a_schedule_is_stored_in_its_namespace(engine: Engine, tmp_path: Path) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
         assert (await call(ann, "begin_schedule", name="nightly")).status == 200
         mark = (await call(ann, "read_schedules")).json["marks"]["nightly"]
@@ -427,7 +425,7 @@ async def test_filling_in_changes_nothing_else(engine: Engine, tmp_path: Path) -
         "\xff",
     ],
 )
-async def test_what_cannot_be_read_is_refused_alike(
+async def test_invalid_bodies_are_refused_for_bound_tokens_too(
     engine: Engine, tmp_path: Path, body: str
 ) -> None:
     async with shared(engine, tmp_path) as (ann, _, admin):
@@ -438,19 +436,21 @@ async def test_what_cannot_be_read_is_refused_alike(
 
 
 def test_every_operation_that_takes_a_namespace_is_held_to_it() -> None:
-    from flowfabric.server.ownership import FIELD, NAMED, places_of
+    from flowfabric.server.default_namespace import FIELD, NAMED, namespace_fields
     from flowfabric.wire.operations import Bound, request_type
 
     free = {"read_events", "list_expired_leases"}
     for name, operation in OPERATIONS.items():
-        if places_of(request_type(name)) is not None and name not in free:
+        if namespace_fields(request_type(name)) is not None and name not in free:
             assert operation.bound in {*NAMED, Bound.OWN}, name
     assert OPERATIONS["list_expired_leases"].bound is Bound.NEVER
     assert FIELD == "namespace"
 
 
 @memory
-async def test_a_client_raises_what_is_not_there(engine: Engine, tmp_path: Path) -> None:
+async def test_a_client_raises_not_found_for_other_namespaces(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         remote = RemoteEngine(ann.url, ann.token)
         try:

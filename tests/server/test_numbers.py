@@ -1,4 +1,4 @@
-"""Numbers that cannot be read are refused; Python itself raises above 4,300 digits."""
+"""Invalid numbers are refused; Python raises above 4,300 digits."""
 
 from __future__ import annotations
 

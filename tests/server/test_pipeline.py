@@ -1,4 +1,4 @@
-"""What every request goes through before it is answered: the token, the origin, the size, the JSON."""
+"""Checks of every request: token, origin, size and JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ UNAUTHORIZED = "missing or invalid Authorization header"
         "Bearer \u00e9",
     ],
 )
-async def test_a_token_is_said_exactly_so(engine: Engine, header: str | None) -> None:
+async def test_the_authorization_header_must_match_exactly(
+    engine: Engine, header: str | None
+) -> None:
     async with served(engine) as client:
         stranger = client.with_token(None)
         headers = {} if header is None else {"Authorization": header}
@@ -73,7 +75,7 @@ async def test_with_a_token_the_path_and_the_method_are_looked_at(engine: Engine
 
 
 @memory
-async def test_without_tokens_anybody_may(engine: Engine) -> None:
+async def test_without_tokens_every_local_caller_has_access(engine: Engine) -> None:
     async with served(engine, api_token="") as client:
         assert client.token is None
         assert (await client.get("/v1/config")).status == 200
@@ -171,7 +173,7 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 @memory
 @pytest.mark.parametrize(("method", "path", "template", "limit"), LIMITS)
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
-async def test_at_the_limit_and_one_over(
+async def test_bodies_at_and_above_the_limit(
     engine: Engine, method: str, path: str, template: str, limit: int, chunked: bool
 ) -> None:
     async with served(engine) as client:
@@ -232,8 +234,8 @@ async def test_json_that_cannot_be_read(
 
 
 @memory
-async def test_bodies_of_what_reads_them_piece_by_piece_fail_alike(engine: Engine) -> None:
-    """Arguments that cannot be told apart by their JSON are read by another way, which must refuse the same."""
+async def test_chunked_bodies_fail_like_others(engine: Engine) -> None:
+    """Unions without a JSON tag use another decoder, which must refuse the same bodies."""
     deep = b"[" * 50_000
     async with served(engine) as client:
         for path in ("suspend", "append_frame", "history", "claim_many"):

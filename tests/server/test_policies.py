@@ -1,4 +1,4 @@
-"""Policies and limits as clients of the original send them: a wrong shape is refused, a number out of range counts as its end."""
+"""Policies and limits over HTTP: wrong shapes are refused, numbers are clamped."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_policy_of_another_shape_is_refused(engine: Engine, policy: Any)
 
 
 @stores
-async def test_numbers_beyond_the_range_count_as_its_end(engine: Engine) -> None:
+async def test_numbers_outside_the_range_are_clamped(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create(
             policy={
@@ -134,9 +134,7 @@ async def test_numbers_beyond_the_range_count_as_its_end(engine: Engine) -> None
 
 
 @stores
-async def test_the_store_tells_the_time_and_the_id_the_partition(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_now_and_partition_id_are_ignored(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
         for now, partition in ((-(2**63), 0), (2**63 - 1, 300)):
             body = full(now=now, partition_id=partition)

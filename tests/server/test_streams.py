@@ -1,4 +1,4 @@
-"""Output streams over HTTP: read, tailed, and pushed without gap or double."""
+"""Routes of output streams: read, tail and server-sent events."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ async def test_reading_and_tailing(engine: Engine) -> None:
 
 
 @stores
-async def test_a_tail_waits_for_an_execution_that_is_not_there_yet(
+async def test_a_tail_waits_for_a_missing_execution(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(streams, "MISSING_POLL_S", 0.01)
     real, missed = engine.tail_stream, asyncio.Event()
 
     async def looking(*args: Any) -> Any:
@@ -184,7 +184,7 @@ async def test_cursors_and_limits_that_are_refused(engine: Engine, query: str) -
 
 
 @memory
-async def test_a_stopping_server_lets_go_of_who_waits(engine: Engine) -> None:
+async def test_a_stopping_server_answers_waiting_requests(engine: Engine) -> None:
     began = asyncio.get_running_loop().time()
     async with aiohttp.ClientSession() as session:
         async with served(engine) as client:
@@ -219,7 +219,7 @@ async def test_the_summary(engine: Engine) -> None:
 
 @stores
 async def test_pushed_across_a_lost_connection(engine: Engine) -> None:
-    """Who comes back with the last id he saw gets what follows it: nothing twice, nothing missing."""
+    """A client that reconnects with its last id gets the following frames, each once."""
     async with served(engine) as client:
         ident, handle = await running(engine)
         path = f"/v1/executions/{ident}/attempts/0/stream/events"
@@ -244,7 +244,7 @@ async def test_pushed_across_a_lost_connection(engine: Engine) -> None:
 
 
 @stores
-async def test_pushed_from_one_attempt_to_the_next(engine: Engine) -> None:
+async def test_events_follow_the_attempts(engine: Engine) -> None:
     async with served(engine) as client:
         ident, handle = await running(
             engine,
@@ -304,7 +304,7 @@ async def test_completions_across_a_lost_connection(engine: Engine) -> None:
 
 
 @memory
-async def test_only_what_is_wanted(engine: Engine) -> None:
+async def test_events_are_filtered(engine: Engine) -> None:
     async with (
         served(engine) as client,
         following(client, "/v1/completions?tag=team.name=a") as events,
@@ -320,7 +320,7 @@ async def test_only_what_is_wanted(engine: Engine) -> None:
 async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
-    """A transaction of somebody else may hold the events back for long."""
+    """An open transaction of another process delays the events."""
     name = "read_events" if behind else "last_event"
     real, go = getattr(engine.store, name), asyncio.Event()
 
@@ -346,7 +346,7 @@ async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
 
 
 @memory
-async def test_what_fails_after_the_head_is_told_in_the_stream(
+async def test_errors_after_the_head_are_events(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = asyncio.Event()

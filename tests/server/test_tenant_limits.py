@@ -1,4 +1,4 @@
-"""Budgets and quotas of two namespaces on one server: those of the other are not there, whatever is asked of them."""
+"""Budgets and quotas of two namespaces on one server are isolated."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ async def test_limits_of_another_are_not_there(engine: Engine, tmp_path: Path) -
 
 
 @memory
-async def test_what_a_tenant_makes_is_its_own(engine: Engine, tmp_path: Path) -> None:
+async def test_limits_created_by_a_tenant_are_in_its_namespace(
+    engine: Engine, tmp_path: Path
+) -> None:
     """Without a namespace it is of the token's; with another, or with an id that is taken elsewhere, it is refused."""
     async with tenants(engine, tmp_path) as (ann, bob):
         quotas = {"window_seconds": 1, "max_requests_per_window": 1, "max_concurrent": 1}
@@ -155,7 +157,7 @@ async def test_what_a_tenant_makes_is_its_own(engine: Engine, tmp_path: Path) ->
 
 
 @memory
-async def test_the_token_is_who_changed_a_limit(engine: Engine, tmp_path: Path) -> None:
+async def test_a_limit_change_records_the_token_name(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as (ann, _):
         mine = await budget(engine, {"t": 1}, namespace="ann")
         changed = await ann.engine(
@@ -171,7 +173,9 @@ async def test_the_token_is_who_changed_a_limit(engine: Engine, tmp_path: Path) 
 
 
 @memory
-async def test_what_is_attached_is_listed_to_its_own(engine: Engine, tmp_path: Path) -> None:
+async def test_attached_limits_are_listed_within_their_namespace(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with tenants(engine, tmp_path) as (ann, bob):
         mine, theirs = [await quota(engine, cap=1, namespace=name) for name in ("ann", "bob")]
         for limit in (mine, theirs):

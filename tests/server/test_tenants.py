@@ -1,4 +1,4 @@
-"""Two namespaces on one server: what belongs to one is not there for the other."""
+"""Two namespaces on one server are isolated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Tenant(Struct, frozen=True):
-    """Somebody with a namespace and a lane of his own, and what he has there."""
+    """A tenant with its namespace, its lane and its entities."""
 
     name: str
     client: Client
@@ -97,7 +97,7 @@ def _signal(about: Tenant, ident: ExecutionId | str) -> dict[str, Any]:
 async def tries(
     by: Tenant, on: Tenant, *, running: str, parked: str, flow: str, member: str, handle: Handle
 ) -> dict[str, Answer]:
-    """Everything one can try on somebody's things; or on things that nobody has."""
+    """Every request on the entities of another tenant, or on missing ones."""
     at, client = f"/v1/executions/{running}", by.client
     claim = {"lane_id": on.name, "worker_instance_id": "i", "grant_ttl_ms": 1_000}
     turn: dict[str, Any] = {
@@ -174,9 +174,7 @@ async def tries(
 
 
 @stores
-async def test_what_is_anothers_is_answered_like_what_is_not_there(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_entities_of_another_namespace_are_not_found(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as pair:
         before = await engine.store.dump(
             ["ff_exec_core", "ff_flow_core", "ff_signal", "ff_attempt"]
@@ -213,7 +211,7 @@ async def test_what_is_anothers_is_answered_like_what_is_not_there(
 
 
 @memory
-async def test_nobody_cancels_anothers_by_making_it_a_member_of_his_own_flow(
+async def test_members_of_another_namespace_cannot_join_a_flow(
     engine: Engine, tmp_path: Path
 ) -> None:
     async with tenants(engine, tmp_path) as (ann, bob):
@@ -284,10 +282,10 @@ async def test_nothing_is_made_in_anothers_name_or_lane(engine: Engine, tmp_path
 
 
 @stores
-async def test_an_id_that_is_taken_elsewhere_cannot_be_used_and_no_more_is_told(
+async def test_an_id_of_another_namespace_is_refused_without_details(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """Neither what has it nor how that stands: whatever it is, the answer is that of anything else that is another's."""
+    """The answer does not depend on the kind or the state of the other tenant's entity."""
     async with tenants(engine, tmp_path) as (ann, bob):
         before = await engine.store.dump(["ff_exec_core", "ff_flow_core"])
         told = (await ann.client.get(f"/v1/executions/{new_id()}")).raw
@@ -334,7 +332,7 @@ async def test_ones_own_ids_are_found_again(engine: Engine, tmp_path: Path) -> N
 
 
 @memory
-async def test_what_is_another_s_raises_what_is_not_there_in_a_client(
+async def test_a_client_raises_not_found_for_another_namespace(
     engine: Engine, tmp_path: Path
 ) -> None:
     async with tenants(engine, tmp_path) as (ann, bob):

@@ -1,4 +1,4 @@
-"""Named tokens: who they are, what they may, and files of them that cannot be used."""
+"""Tokens: callers, roles, and invalid files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.server.auth import MAX_TOKENS, Token, tokens_of
+from flowfabric.server.auth import MAX_TOKENS, Token, load_tokens
 from flowfabric.wire.operations import Role
 
 GOOD = '[[token]]\nname = "a"\ntoken = "0123456789abcdef"\nroles = ["read"]\n'
@@ -19,13 +19,13 @@ def _file(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_without_any_there_is_nobody_to_tell_apart() -> None:
-    assert not tokens_of(None, None)
-    assert tokens_of(None, None).caller("Bearer x") is None
+def test_without_tokens_callers_are_anonymous() -> None:
+    assert not load_tokens(None, None)
+    assert load_tokens(None, None).caller("Bearer x") is None
 
 
-def test_the_single_one_may_do_everything() -> None:
-    caller = tokens_of("s3cret", None).caller("Bearer s3cret")
+def test_the_single_token_has_every_role() -> None:
+    caller = load_tokens("s3cret", None).caller("Bearer s3cret")
     assert caller is not None
     assert (caller.roles, caller.namespace, caller.lanes) == (frozenset(Role), None, None)
 
@@ -51,11 +51,11 @@ def test_a_token_is_not_printed() -> None:
         ([], set()),
     ],
 )
-def test_roles_and_what_they_imply(tmp_path: Path, roles: list[str], may: set[str]) -> None:
+def test_implied_roles(tmp_path: Path, roles: list[str], may: set[str]) -> None:
     text = (
         GOOD.replace('["read"]', str(roles).replace("'", '"')) + 'namespace = "n"\nlanes = ["l"]\n'
     )
-    caller = tokens_of("single", _file(tmp_path, text)).caller("Bearer 0123456789abcdef")
+    caller = load_tokens("single", _file(tmp_path, text)).caller("Bearer 0123456789abcdef")
     assert caller is not None
     assert {role.value for role in Role if caller.may(role)} == may
     assert (caller.name, caller.namespace, caller.lanes) == ("a", "n", frozenset({"l"}))
@@ -78,26 +78,28 @@ def test_roles_and_what_they_imply(tmp_path: Path, roles: list[str], may: set[st
         'token = "x"\n',
     ],
 )
-def test_a_file_that_cannot_be_used_does_not_show_its_tokens(tmp_path: Path, text: str) -> None:
+def test_errors_of_a_token_file_do_not_show_tokens(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"^invalid value for FF_API_TOKENS_FILE: ") as caught:
-        tokens_of(None, _file(tmp_path, text))
+        load_tokens(None, _file(tmp_path, text))
     assert "0123456789abcde" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_token_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^invalid value for FF_API_TOKENS_FILE: "):
-        tokens_of(None, str(tmp_path / "missing.toml"))
+        load_tokens(None, str(tmp_path / "missing.toml"))
 
 
-def test_a_file_that_names_nobody_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_empty_token_file_is_refused(tmp_path: Path) -> None:
     """Else an empty file would open the server to all."""
     with pytest.raises(ConfigError, match="FF_API_TOKENS_FILE"):
-        tokens_of(None, _file(tmp_path, ""))
+        load_tokens(None, _file(tmp_path, ""))
     with pytest.raises(ConfigError, match="FF_API_TOKENS_FILE"):
-        tokens_of(None, _file(tmp_path, GOOD.replace("[[token]]", "[[tokens]]")))
+        load_tokens(None, _file(tmp_path, GOOD.replace("[[token]]", "[[tokens]]")))
 
 
 def test_the_same_token_twice_is_refused(tmp_path: Path) -> None:
     """The last of them would win, whatever the first may."""
     with pytest.raises(ConfigError, match="FF_API_TOKENS_FILE"):
-        tokens_of(None, _file(tmp_path, GOOD + GOOD.replace('"a"', '"b"').replace("read", "admin")))
+        load_tokens(
+            None, _file(tmp_path, GOOD + GOOD.replace('"a"', '"b"').replace("read", "admin"))
+        )

@@ -1,4 +1,4 @@
-"""A request is a span in its caller's trace, and what it creates says where it was made."""
+"""A request is a span in the trace of its caller, and stamps what it creates."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from flowfabric import ExecutionId, memory_engine
 from flowfabric.observe import TRACEPARENT, Metrics
 from flowfabric.observe.tracing import Tracing
-from flowfabric.server.lifecycle import Watching, serving
+from flowfabric.server.lifecycle import ServerTelemetry, serve
 from tests.remote.served import TOKEN, settings
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-async def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
+async def test_a_request_continues_the_trace_of_its_caller() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     engine = memory_engine()
-    watching = Watching(Metrics(), engine, Tracing(provider))
+    watching = ServerTelemetry(Metrics(), engine, Tracing(provider))
     headers = {"authorization": f"Bearer {TOKEN}", "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
     async with (
-        serving(watching.engine, settings(), watching) as url,
+        serve(watching.engine, settings(), watching) as url,
         aiohttp.ClientSession(headers=headers) as client,
     ):
         async with client.post(f"{url}/v1/executions", json={"lane_id": "default"}) as answer:
@@ -47,10 +47,10 @@ async def test_traces_do_without_metrics() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    watching = Watching(None, memory_engine(), Tracing(provider))
+    watching = ServerTelemetry(None, memory_engine(), Tracing(provider))
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with (
-        serving(watching.engine, settings(), watching) as url,
+        serve(watching.engine, settings(), watching) as url,
         aiohttp.ClientSession(headers=headers) as client,
     ):
         async with client.get(f"{url}/metrics") as answer:

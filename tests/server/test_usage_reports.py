@@ -1,4 +1,4 @@
-"""Usage reported over HTTP with a token of a worker: only a granted lease counts, only a live one acts."""
+"""Usage reports of workers require a granted and live lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORGED: list[dict[str, Any]] = [{}, {"lease_epoch": 0}, {"attempt_index": 3}]
 
 @stores
 @pytest.mark.parametrize("action", ["fail_execution", "suspend_execution", "cancel_flow_pending"])
-async def test_a_forged_report_is_refused_and_the_owner_goes_on(
+async def test_a_forged_report_is_refused_and_the_owner_continues(
     engine: Engine, action: str, tmp_path: Path
 ) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)

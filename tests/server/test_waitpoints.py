@@ -1,4 +1,4 @@
-"""Waitpoints over HTTP: what is waited for, the token that answers, and the signal."""
+"""Routes of waitpoints and signals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def signal(client: Client, parked: Parked, *, to: str | None = None, **sai
 
 
 @stores
-async def test_what_is_waited_for(engine: Engine) -> None:
+async def test_pending_waitpoints_are_listed(engine: Engine) -> None:
     async with served(engine) as client:
         idle = await client.create(lane_id="other")
         assert (await client.get(f"/v1/executions/{idle}/pending-waitpoints")).json == []
@@ -129,7 +129,10 @@ async def test_a_payload_in_base64(engine: Engine) -> None:
     async with served(engine) as client:
         parked = await park(engine)
         both = await signal(client, parked, payload=[], payload_b64="")
-        assert (both.status, both.error) == (400, "payload, payload_b64: one of the two, not both")
+        assert (both.status, both.error) == (
+            400,
+            "payload, payload_b64: only one of the two is accepted",
+        )
         assert (
             await signal(client, parked, payload_b64=base64.b64encode(b"\xff").decode())
         ).status == 200
@@ -137,7 +140,7 @@ async def test_a_payload_in_base64(engine: Engine) -> None:
 
 
 @stores
-async def test_a_token_that_does_not_fit_tells_nothing(engine: Engine, clock: ManualClock) -> None:
+async def test_a_wrong_token_reveals_nothing(engine: Engine, clock: ManualClock) -> None:
     """The same answer whether the waitpoint, the execution or only the token is wrong."""
     async with served(engine, waitpoint_hmac_grace_ms=1_000) as client:
         parked = await park(engine)
@@ -181,7 +184,7 @@ async def test_a_token_that_does_not_fit_tells_nothing(engine: Engine, clock: Ma
         ({"correlation_id": None, "payload_encoding": None}, 200),
     ],
 )
-async def test_what_a_signal_takes(engine: Engine, changes: dict[str, Any], status: int) -> None:
+async def test_fields_of_a_signal(engine: Engine, changes: dict[str, Any], status: int) -> None:
     async with served(engine) as client:
         parked = await park(engine)
         found = await signal(client, parked, **changes)

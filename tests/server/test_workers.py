@@ -1,4 +1,4 @@
-"""Workers that the server admits, lanes, and schedules."""
+"""Routes of workers, lanes and schedules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_claim_reserves_the_best(engine: Engine, clock: ManualClock) -> 
 
 
 @stores
-async def test_only_who_can_gets_it(engine: Engine) -> None:
+async def test_claims_require_capabilities(engine: Engine) -> None:
     async with served(engine) as client:
         needs = {"routing_requirements": {"required_capabilities": ["gpu"]}}
         await client.create(policy=needs)
@@ -99,7 +99,7 @@ async def test_a_path_is_split_before_it_is_decoded(engine: Engine, sent: str, m
         ("w1", {"worker_instance_id": "x" * 256, "grant_ttl_ms": 60_000}, 204, None),
     ],
 )
-async def test_what_a_claim_takes(
+async def test_fields_of_a_claim(
     engine: Engine, worker: str, changes: dict[str, Any], status: int, said: str | None
 ) -> None:
     async with served(engine) as client:
@@ -110,7 +110,7 @@ async def test_what_a_claim_takes(
 
 
 @stores
-async def test_what_was_lost_is_handed_over(engine: Engine, clock: ManualClock) -> None:
+async def test_lost_executions_are_reclaimed(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
         ident, _ = await lost(
             engine, clock, policy={"routing_requirements": {"required_capabilities": []}}

@@ -12,7 +12,7 @@ from flowfabric.errors import EngineError
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
 STAYS = {
@@ -149,7 +149,7 @@ class Story(ABC):
 async def sound(engine: Engine) -> None:
     """Every invariant holds."""
     assert [
-        str(violation) for violation in check(world_of(await engine.store.dump(TABLES_READ)))
+        str(violation) for violation in check(snapshot_of(await engine.store.dump(TABLES_READ)))
     ] == []
 
 

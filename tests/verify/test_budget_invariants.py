@@ -1,4 +1,4 @@
-"""The checks of budgets are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+"""Checks of budgets: a valid snapshot passes, planted violations are caught."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 LIMITED, FREE, LOWERED = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE, LEDGER, POLICY = "ff_budget_usage", "ff_budget_usage_by_exec", "ff_budget_policy"
@@ -32,7 +32,7 @@ Plant = Callable[[Tables], None]
 
 
 async def sound() -> Tables:
-    """A budget at its limit with two accounts, one without limits, and one whose limits are below what was counted."""
+    """A budget at its limit with two accounts, one without limits, one with lowered limits."""
     engine = Engine(MemoryStore(ManualClock()), seed=1)
     limits = {"dimensions": ["t", "z"], "hard_limits": [10, 0], "soft_limits": [5, 5]}
     await engine.create_budget(CreateBudgetArgs(budget_id=LIMITED, **limits))
@@ -95,10 +95,10 @@ PLANTED: dict[str, tuple[Plant, UUID, str]] = {
     "more on accounts than was counted": (
         usage(LIMITED, "t", 6),
         LIMITED,
-        "t: 7 on accounts, 6 used",
+        "t: 7 charged, 6 used",
     ),
-    "an account that grew by itself": (account(FREE, 8), FREE, "t: 11 on accounts, 10 used"),
-    "accounts of what was never counted": (unmade, LIMITED, "t: 7 on accounts, 0 used"),
+    "an account that grew by itself": (account(FREE, 8), FREE, "t: 11 charged, 10 used"),
+    "accounts of what was never counted": (unmade, LIMITED, "t: 7 charged, 0 used"),
 }
 
 
@@ -106,11 +106,11 @@ def violations(plant: Plant | None = None) -> list[tuple[str, str, str]]:
     tables = deepcopy(SOUND)
     if plant is not None:
         plant(tables)
-    world = world_of({table: [tuple(row) for row in rows] for table, rows in tables.items()})
+    world = snapshot_of({table: [tuple(row) for row in rows] for table, rows in tables.items()})
     return [(v.invariant, v.subject, v.says) for v in check(world)]
 
 
-def test_a_sound_world_passes() -> None:
+def test_a_valid_snapshot_passes() -> None:
     assert violations() == []
     assert {tuple(row[:2]): row[3] for row in SOUND[USAGE]}[LIMITED, "t"] == 10
 
@@ -130,5 +130,5 @@ def test_each_violation_is_caught_and_named(name: str) -> None:
         usage(LOWERED, "z", 10**9),
     ],
 )
-def test_what_only_looks_odd_is_none(plant: Plant) -> None:
+def test_unusual_but_valid_states_pass(plant: Plant) -> None:
     assert violations(plant) == []

@@ -1,4 +1,4 @@
-"""The checks of flows are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+"""Checks of flows: a valid snapshot passes, planted violations are caught."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 FLOW = UUID(int=77)
 NAMES = ("a", "b", "c", "quorum", "bad", "skipped", "skipped too", "open", "waits", "good", "after")
@@ -105,14 +105,15 @@ def edge(tables: Tables, up: str, down: str, **changes: Any) -> None:
 
 def problems(tables: Tables) -> tuple[str, str]:
     """What holds always, and what holds when nothing is under way."""
-    world = world_of(tables)
+    world = snapshot_of(tables)
     return "\n".join(map(str, check(world))), "\n".join(map(str, drained(world)))
 
 
-def test_a_sound_world_passes(tables: Tables) -> None:
+def test_a_valid_snapshot_passes(tables: Tables) -> None:
     assert problems(tables) == ("", "")
     states = {
-        execution.id: execution.public_state for execution in world_of(tables).executions.values()
+        execution.id: execution.public_state
+        for execution in snapshot_of(tables).executions.values()
     }
     wanted = {
         "quorum": "waiting",
@@ -223,24 +224,24 @@ def queued(tables: Tables, name: str) -> None:
 
 Damage = Callable[[Tables], None]
 ALWAYS: dict[Damage, str] = {
-    an_edge_was_counted_twice: "counts (3, 1, 0) good, lost and open edges, there are (2, 1, 0)",
-    an_edge_was_not_counted: "counts (0, 0, 1) good, lost and open edges, there are (1, 0, 0)",
-    a_lost_edge_is_in_no_bucket: "counts (0, 0, 0) good, lost and open edges, there are (0, 1, 0)",
-    an_applied_edge_has_no_state: "counts (0, 0, 0) good, lost and open edges, there are (0, 0, 0)",
+    an_edge_was_counted_twice: "counts (3, 1, 0) satisfied, impossible and open edges, found (2, 1, 0)",
+    an_edge_was_not_counted: "counts (0, 0, 1) satisfied, impossible and open edges, found (1, 0, 0)",
+    a_lost_edge_is_in_no_bucket: "counts (0, 0, 0) satisfied, impossible and open edges, found (0, 1, 0)",
+    an_applied_edge_has_no_state: "counts (0, 0, 0) satisfied, impossible and open edges, found (0, 0, 0)",
     a_group_is_gone: "1 applied edges without a group",
-    a_group_fired_too_early: "satisfied with 0 good, 0 lost, 1 open",
-    a_group_gave_up_too_early: "impossible with 0 good, 0 lost, 1 open",
-    a_group_did_not_fire: "pending with 1 good, 0 lost, 0 open",
-    a_quorum_gave_up_too_early: "impossible with 2 good, 1 lost, 0 open",
-    a_group_has_an_unknown_state: "no such state: 'maybe'",
+    a_group_fired_too_early: "satisfied with 0 satisfied, 0 impossible, 1 open",
+    a_group_gave_up_too_early: "impossible with 0 satisfied, 0 impossible, 1 open",
+    a_group_did_not_fire: "pending with 1 satisfied, 0 impossible, 0 open",
+    a_quorum_gave_up_too_early: "impossible with 2 satisfied, 1 impossible, 0 open",
+    a_group_has_an_unknown_state: "unknown state: 'maybe'",
     a_member_is_claimable_too_early: "waiting, though 1 of its edges are open",
     siblings_are_not_on_the_queue: "has siblings to cancel, but is not on the queue",
-    siblings_of_a_group_that_lets_them_run: "has siblings to cancel, but lets them run",
-    siblings_of_a_group_that_has_not_fired: "has siblings to cancel, but has not fired",
-    siblings_that_are_none: "has siblings to cancel, but lists some that it does not wait for",
+    siblings_of_a_group_that_lets_them_run: "has siblings to cancel, but its policy lets them run",
+    siblings_of_a_group_that_has_not_fired: "has siblings to cancel, but is pending",
+    siblings_that_are_none: "has siblings to cancel, but lists executions that are no upstreams",
     an_edge_of_another_flow: "it is not a member",
-    an_edge_is_gone: "says 7 edges, there are 6",
-    an_end_was_told_to_another_flow: "tells another flow of its end",
+    an_edge_is_gone: "stores 7 edges, found 6",
+    an_end_was_told_to_another_flow: "names another flow",
 }
 
 
@@ -327,17 +328,17 @@ def a_member_was_claimed_too_early(tables: Tables) -> None:
 
 
 DRAINED: dict[Damage, str] = {
-    an_end_was_not_dispatched: "nobody saw to what follows from its end",
-    an_edge_waits_for_what_is_over: "which is over",
-    an_edge_waits_for_what_is_gone: "which is over",
-    an_edge_counts_a_success_that_was_none: "as a success, which it never was",
-    an_edge_counts_a_failure_that_was_none: "as lost, which it never was",
-    a_failure_after_the_replay_was_not_counted: "which is over",
+    an_end_was_not_dispatched: "its end is not dispatched",
+    an_edge_waits_for_what_is_over: "which has ended",
+    an_edge_waits_for_what_is_gone: "which has ended",
+    an_edge_counts_a_success_that_was_none: "as a success without one",
+    an_edge_counts_a_failure_that_was_none: "as impossible without a failure",
+    a_failure_after_the_replay_was_not_counted: "which has ended",
     a_released_member_is_still_blocked: "blocked, its group is satisfied, 0 open",
-    a_member_waits_for_nobody: "blocked, and waits for nobody",
-    a_loser_runs_on: "runs on, though the group of",
-    a_group_stays_on_the_queue: "still on the queue",
-    a_flow_owes_cancels: "owes cancels to its members",
+    a_member_waits_for_nobody: "blocked without an edge group",
+    a_loser_runs_on: "runs, although the group of",
+    a_group_stays_on_the_queue: "its group has siblings to cancel",
+    a_flow_owes_cancels: "has members to cancel",
     a_member_was_claimed_too_early: "its group was satisfied at 1900000000000",
 }
 
@@ -353,21 +354,21 @@ def test_a_settled_flow_with_a_member_that_has_not_ended_is_found() -> None:
     tables = asyncio.run(sound())
     at = TABLES["ff_flow_core"].names.index("settled_at_ms")
     tables["ff_flow_core"] = [(*row[:at], 1, *row[at + 1 :]) for row in tables["ff_flow_core"]]
-    assert {found.invariant for found in check(world_of(tables))} == {"I26"}
+    assert {found.invariant for found in check(snapshot_of(tables))} == {"I26"}
 
 
-def test_a_member_whose_upstream_was_removed_is_found() -> None:
+def test_a_removed_upstream_is_a_violation() -> None:
     tables = asyncio.run(sound())
     gone = NODES["open"].uuid
     tables["ff_exec_core"] = [row for row in tables["ff_exec_core"] if row[1] != gone]
-    assert "I23" in {found.invariant for found in check(world_of(tables))}
+    assert "I23" in {found.invariant for found in check(snapshot_of(tables))}
 
 
 def test_a_member_whose_flow_was_removed_is_found() -> None:
     tables = asyncio.run(sound())
     tables["ff_flow_core"] = []
     found = [
-        violation.says for violation in check(world_of(tables)) if violation.invariant == "I23"
+        violation.says for violation in check(snapshot_of(tables)) if violation.invariant == "I23"
     ]
     assert len(found) == 4 and set(found) == {f"is of flow {FLOW}, which was removed"}
 
@@ -395,10 +396,10 @@ async def with_children() -> Tables:
 )
 def test_a_parent_whose_child_was_removed_is_found(changes: dict[str, Any], is_found: bool) -> None:
     tables = asyncio.run(with_children())
-    assert check(world_of(tables)) == []
+    assert check(snapshot_of(tables)) == []
     tables["ff_exec_core"] = [row for row in tables["ff_exec_core"] if row[1] != NODES["a"].uuid]
     alter(tables, "ff_exec_core", {"execution_id": PARENT.uuid}, **changes)
-    found = [(v.subject, v.says) for v in check(world_of(tables)) if v.invariant == "I23"]
+    found = [(v.subject, v.says) for v in check(snapshot_of(tables)) if v.invariant == "I23"]
     assert found == (
         [(str(PARENT), f"has a flow of children, {FLOW}: 1 were removed")] if is_found else []
     )

@@ -1,4 +1,4 @@
-"""The checks of namespaces of limits are checked: each kind of violation, planted by hand, is caught."""
+"""Checks of limits and namespaces: planted violations are caught."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 BUDGET, SPENT, QUOTA = UUID(int=1), UUID(int=2), UUID(int=3)
 ONE, HELD = ExecutionId.of(1, UUID(int=11)), ExecutionId.of(1, UUID(int=12))
@@ -75,10 +75,10 @@ def found(plant: Plant | None = None) -> list[tuple[str, str, str]]:
     tables = deepcopy(SOUND)
     if plant is not None:
         plant(tables)
-    return [(v.invariant, v.subject, v.says) for v in check(world_of(tables))]
+    return [(v.invariant, v.subject, v.says) for v in check(snapshot_of(tables))]
 
 
-def test_a_sound_world_passes() -> None:
+def test_a_valid_snapshot_passes() -> None:
     assert found() == []
 
 

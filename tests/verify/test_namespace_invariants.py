@@ -1,4 +1,4 @@
-"""The check of the borders is checked: two namespaces side by side pass, and each way of crossing, planted by hand, is caught."""
+"""Checks of namespaces: two namespaces pass, planted references are caught."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 LANE = "lane"
 SPACES = ("a", "b")
@@ -119,7 +119,7 @@ def alter(table: str, wanted: dict[str, Any], **changes: Any) -> Plant:
 
 
 def flow_of(namespace: str, flow: int, of: str) -> Plant:
-    """As if the flow were another namespace's, with all that is told of it."""
+    """Move a flow and its events to another namespace."""
     raw = {"flow_kind": "dag", "namespace": of, "node_count": 2, "edge_count": 1}
     return alter(FLOW, {"flow_id": uid(namespace, flow)}, raw_fields=json.dumps(raw))
 
@@ -186,7 +186,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
 
 
 def test_two_namespaces_side_by_side_pass(tables: Tables) -> None:
-    assert [str(violation) for violation in check(world_of(tables))] == []
+    assert [str(violation) for violation in check(snapshot_of(tables))] == []
     assert {row[4] for row in tables[CORE]} == set(SPACES)
     told = {
         (row[0], row[2]) for row in tables["ff_operator_event"] if row[2] == "flow_cancel_requested"
@@ -195,11 +195,11 @@ def test_two_namespaces_side_by_side_pass(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize(("plant", "says"), PLANTED.values(), ids=PLANTED.keys())
-def test_what_crosses_is_caught(tables: Tables, plant: Plant, says: str) -> None:
+def test_references_across_namespaces_are_caught(tables: Tables, plant: Plant, says: str) -> None:
     altered = deepcopy(tables)
     plant(altered)
     found = [
-        violation.says for violation in check(world_of(altered)) if violation.invariant == "I24"
+        violation.says for violation in check(snapshot_of(altered)) if violation.invariant == "I24"
     ]
     assert any(says in each for each in found), found
 
@@ -210,4 +210,4 @@ def test_an_event_of_an_execution_in_another_namespace_is_caught(
 ) -> None:
     altered = deepcopy(tables)
     alter(channel, {"namespace": "a"}, namespace="b")(altered)
-    assert any("has namespace 'b'" in violation.says for violation in check(world_of(altered)))
+    assert any("has namespace 'b'" in violation.says for violation in check(snapshot_of(altered)))

@@ -1,4 +1,4 @@
-"""The checks of quotas are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+"""Checks of quotas: a valid snapshot passes, planted violations are caught."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 QUOTA = UUID(int=500)
 IDS = [ExecutionId.of(1, UUID(int=n)) for n in range(1, 7)]
@@ -77,32 +77,32 @@ def clear(table: str) -> Plant:
     return lambda tables: tables[table].clear()
 
 
-def test_a_sound_world_passes(sound: Tables) -> None:
-    assert check(world_of(sound)) == []
+def test_a_valid_snapshot_passes(sound: Tables) -> None:
+    assert check(snapshot_of(sound)) == []
 
 
 @pytest.mark.parametrize(
     ("plant", "says"),
     [
-        (change(POLICY, 0, active_concurrency_cap=2), "3 hold a place, 2 may"),
+        (change(POLICY, 0, active_concurrency_cap=2), "3 slots in use, the cap is 2"),
         (
             add(SLOTS, (QUOTA, str(ExecutionId.of(0, UUID(int=9))), 0, None)),
-            "4 hold a place, 3 may",
+            "4 slots in use, the cap is 3",
         ),
-        (add(SLOTS, (QUOTA, str(IDS[0]), 0, None)), "ended, but holds a place"),
+        (add(SLOTS, (QUOTA, str(IDS[0]), 0, None)), "ended, but holds a slot"),
         (change(POLICY, 0, max_requests_per_window=3), "more than 3 were admitted within 10000 ms"),
-        (change(CORE, 3, gate=""), "waits behind ''"),
+        (change(CORE, 3, gate=""), "is in the queue ''"),
         (
             change(CORE, 3, budget_ids=("x",), quota_policy_id=None, gate="budget"),
-            "does not know of the gate 'budget'",
+            "does not list the gate 'budget'",
         ),
-        (clear("ff_lane_gate"), "does not know of the gate"),
+        (clear("ff_lane_gate"), "does not list the gate"),
     ],
 )
 def test_each_violation_is_caught(sound: Tables, plant: Plant, says: str) -> None:
     tables = deepcopy(sound)
     plant(tables)
-    found = check(world_of(tables))
+    found = check(snapshot_of(tables))
     assert found and {violation.invariant for violation in found} == {"I14"}
     assert any(says in violation.says for violation in found)
 
@@ -112,21 +112,21 @@ def test_entries_exactly_a_window_apart_are_fine(sound: Tables) -> None:
     tables[WINDOW] = [
         (QUOTA, "default", at, UUID(int=at + 1)) for at in (0, 1, 2, 3, 10_000, 10_001)
     ]
-    assert check(world_of(tables)) == []
+    assert check(snapshot_of(tables)) == []
     tables[WINDOW].append((QUOTA, "default", 9_999, UUID(int=7)))
-    assert [violation.invariant for violation in check(world_of(tables))] == ["I14"]
+    assert [violation.invariant for violation in check(snapshot_of(tables))] == ["I14"]
     tables[WINDOW] = [(QUOTA, "other", at, UUID(int=at + 1)) for at in range(9)]
-    assert check(world_of(tables)) == []
+    assert check(snapshot_of(tables)) == []
 
 
-def test_lowered_limits_hold_for_what_starts_since(sound: Tables) -> None:
+def test_lowered_limits_apply_to_later_starts(sound: Tables) -> None:
     """Three hold a place and four were admitted, all of them at 0, when more was allowed."""
     tables = deepcopy(sound)
     at = max(row[TABLES[WINDOW].names.index("admitted_at_ms")] for row in tables[WINDOW])
     change(POLICY, 0, active_concurrency_cap=1, max_requests_per_window=1, changed_at_ms=at)(tables)
-    assert check(world_of(tables)) == []
+    assert check(snapshot_of(tables)) == []
     change(POLICY, 0, changed_at_ms=at - 1)(tables)
-    assert {violation.says.split(" ", 1)[1] for violation in check(world_of(tables))} == {
-        "hold a place, 1 may",
+    assert {violation.says.split(" ", 1)[1] for violation in check(snapshot_of(tables))} == {
+        "slots in use, the cap is 1",
         "than 1 were admitted within 10000 ms",
     }

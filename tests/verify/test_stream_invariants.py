@@ -1,4 +1,4 @@
-"""The checks of output streams are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+"""Checks of output streams: a valid snapshot passes, planted violations are caught."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 IDENT = ExecutionId.of(1, UUID(int=1))
 META, FRAME, SUMMARY, ATTEMPT = (
@@ -108,8 +108,8 @@ def plus(n: int) -> Callable[[int], int]:
     return lambda value: value + n
 
 
-def test_a_sound_world_passes(sound: Tables) -> None:
-    world = world_of(sound)
+def test_a_valid_snapshot_passes(sound: Tables) -> None:
+    world = snapshot_of(sound)
     assert check(world) == []
     first, second = world.streams.values()
     assert first.durable_trimmed and not second.durable_trimmed
@@ -160,8 +160,8 @@ def test_a_sound_world_passes(sound: Tables) -> None:
         ),
         (change(SUMMARY, -1, version=plus(1)), "I11", "3 patches made a document of version 4"),
         (drop(SUMMARY, -1), "I11", "3 patches made a document of version 0"),
-        (change(SUMMARY, -1, document_json="[]"), "I11", "its document is no JSON object"),
-        (change(SUMMARY, -1, document_json="{"), "I11", "its document is no JSON object"),
+        (change(SUMMARY, -1, document_json="[]"), "I11", "its document is not a JSON object"),
+        (change(SUMMARY, -1, document_json="{"), "I11", "its document is not a JSON object"),
         (change(FRAME, -1, created_at_ms=plus(60_000)), "I5", "the attempt had ended at"),
         (change(FRAME, -4, client_seq=3), "I15", "2 frames have the caller's number 3"),
         (drop(META, -1), "I16", "frame without a stream"),
@@ -172,14 +172,14 @@ def test_a_sound_world_passes(sound: Tables) -> None:
 def test_each_violation_is_caught(sound: Tables, plant: Plant, invariant: str, says: str) -> None:
     tables = deepcopy(sound)
     plant(tables)
-    found = check(world_of(tables))
+    found = check(snapshot_of(tables))
     assert any(
         violation.invariant == invariant and says in violation.says for violation in found
     ), found
     assert all(f"{IDENT}" in violation.subject for violation in found)
 
 
-def test_ends_that_carry_another_time_are_left_alone(sound: Tables) -> None:
+def test_ends_with_a_decision_time_are_not_checked(sound: Tables) -> None:
     late = change(FRAME, -1, created_at_ms=plus(60_000))
     for end in (
         {"outcome": "cancelled"},
@@ -189,5 +189,5 @@ def test_ends_that_carry_another_time_are_left_alone(sound: Tables) -> None:
         late(tables)
         change(ATTEMPT, -1, **end)(tables)
         assert not [
-            violation for violation in check(world_of(tables)) if violation.invariant == "I5"
+            violation for violation in check(snapshot_of(tables)) if violation.invariant == "I5"
         ]

@@ -1,4 +1,4 @@
-"""The checks of suspensions are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+"""Checks of suspensions: a valid snapshot passes, planted violations are caught."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 NAMES = ("waits", "resumed", "goes on", "timed", "cancelled", "ahead")
 IDS = {name: ExecutionId.of(1, UUID(int=at + 1)) for at, name in enumerate(NAMES)}
@@ -161,7 +161,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
         alter(WAITPOINT, "ahead", suspension_id=UUID(int=9)),
         "bound to a suspension",
     ),
-    "no such state": (alter(WAITPOINT, "waits", state="asleep"), "in no such state"),
+    "no such state": (alter(WAITPOINT, "waits", state="asleep"), "in an unknown state"),
     "closed without a time": (alter(WAITPOINT, "resumed", closed_at_ms=None), "closed at None"),
     "open with a reason": (
         alter(WAITPOINT, "waits", close_reason="resumed"),
@@ -177,10 +177,10 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     ),
     "resolved twice": (twice(SIGNAL, "resumed", signal_id=UUID(int=9)), "ended by 2 signals"),
     "timed out twice": (twice(SIGNAL, "timed", signal_id=UUID(int=9)), "ended by 2 signals"),
-    "told twice": (twice("ff_completion_event", "resumed", event_id=99), "2 were told"),
-    "never told": (drop("ff_completion_event", "resumed"), "0 were told"),
-    "a lost signal": (drop(SIGNAL, "waits"), "1 accepted signals are gone"),
-    "a lost satisfier": (drop(SIGNAL, "goes on"), "counts signals that are gone"),
+    "told twice": (twice("ff_completion_event", "resumed", event_id=99), "2 completion events"),
+    "never told": (drop("ff_completion_event", "resumed"), "0 completion events"),
+    "a lost signal": (drop(SIGNAL, "waits"), "1 accepted signals are missing"),
+    "a lost satisfier": (drop(SIGNAL, "goes on"), "counts signals that are missing"),
     "on no waitpoint": (alter(SIGNAL, "waits", waitpoint_id=UUID(int=9)), "on no waitpoint"),
     "epoch not raised": (alter(CORE, "waits", lease_epoch=1), "recorded changes give 2 to 2"),
     "epoch raised twice": (alter(CORE, "resumed", lease_epoch=3), "recorded changes give 2 to 2"),
@@ -200,13 +200,13 @@ PLANTED: dict[str, tuple[Plant, str]] = {
 }
 
 
-def test_a_sound_world_passes(tables: Tables) -> None:
-    assert [str(violation) for violation in check(world_of(tables))] == []
+def test_a_valid_snapshot_passes(tables: Tables) -> None:
+    assert [str(violation) for violation in check(snapshot_of(tables))] == []
 
 
 @pytest.mark.parametrize(("plant", "says"), PLANTED.values(), ids=PLANTED.keys())
-def test_what_is_planted_is_caught(tables: Tables, plant: Plant, says: str) -> None:
+def test_planted_violations_are_caught(tables: Tables, plant: Plant, says: str) -> None:
     altered = deepcopy(tables)
     plant(altered)
-    found = "\n".join(violation.says for violation in check(world_of(altered)))
+    found = "\n".join(violation.says for violation in check(snapshot_of(altered)))
     assert says in found, found

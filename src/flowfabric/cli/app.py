@@ -1,4 +1,4 @@
-"""The commands."""
+"""The commands of `flowfabric` and their options."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-flow = typer.Typer(help="Graphs of executions: look at them.", no_args_is_help=True)
+flow = typer.Typer(help="Show and list flows.", no_args_is_help=True)
 app.add_typer(flow, name="flow")
-admin = typer.Typer(help="For those who set up a deployment.", no_args_is_help=True)
+admin = typer.Typer(help="Deployment tools.", no_args_is_help=True)
 app.add_typer(admin, name="admin")
 console = Console()
 Db = Annotated[
@@ -49,34 +49,29 @@ Db = Annotated[
     ),
 ]
 
+ReadUrl = Annotated[
+    str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; only read.")
+]
+ExecutionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+
 
 @app.command()
 def demo(
     jobs: Annotated[int, typer.Option(min=1, max=10_000, help="How many jobs to run.")] = 200,
     keep: Annotated[Path | None, typer.Option(help="Keep the database at this path.")] = None,
 ) -> None:
-    """Runs jobs on SQLite with three worker processes, kills one, freezes one, and proves that nothing was lost."""
+    """Runs jobs on SQLite with three workers, kills one, freezes one, and checks the result."""
     raise typer.Exit(demo_run.run(jobs, keep, console))
 
 
 @app.command()
-def verify(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; live or closed, it is only read."
-        ),
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object instead of a table.")
-    ] = False,
-) -> None:
+def verify(url: ReadUrl, as_json: Json = False) -> None:
     """Checks every invariant of a database; exit status 0 only if all hold."""
-    try:
-        raise typer.Exit(verify_run.run(url, console, as_json=as_json))
-    except FlowFabricError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+    _run(lambda: verify_run.run(url, console, as_json=as_json))
 
 
 @app.command()
@@ -91,12 +86,8 @@ def migrate(
     ] = False,
     schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
 ) -> None:
-    """Brings a Postgres database up to this release. Run it again as often as you like."""
-    try:
-        raise typer.Exit(migrate_run.run(url, kind, console, as_sql=sql, schema=schema))
-    except FlowFabricError as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
-        raise typer.Exit(2) from None
+    """Migrates a Postgres database to this release. Repeating it is safe."""
+    _run(lambda: migrate_run.run(url, kind, console, as_sql=sql, schema=schema))
 
 
 class _FileIsOptional(TyperCommand):
@@ -109,7 +100,8 @@ class _FileIsOptional(TyperCommand):
             if arg == "--svg" and (i + 1 == len(args) or args[i + 1].startswith("--"))
         ]
         return super().parse_args(
-            ctx, [f"--svg={flow_run.STDOUT}" if i in bare else arg for i, arg in enumerate(args)]
+            ctx,
+            [f"--svg={flow_run.STDOUT_PATH}" if i in bare else arg for i, arg in enumerate(args)],
         )
 
 
@@ -121,12 +113,7 @@ def show_flow(
             metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them."
         ),
     ],
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
     svg: Annotated[
         str | None,
@@ -135,41 +122,31 @@ def show_flow(
         ),
     ] = None,
 ) -> None:
-    """Draws a flow: its nodes with their states, and what waits for what."""
-    _told(lambda: flow_run.show(flow_id, url, console, as_dot=dot, svg_to=svg))
+    """Draws a flow: its nodes with their states, and their dependencies."""
+    _run(lambda: flow_run.show(flow_id, url, console, as_dot=dot, svg_to=svg))
 
 
 @flow.command(name="list")
 def list_flows(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")
     ] = 20,
 ) -> None:
     """Lists the flows of a database, the newest first."""
-    _told(lambda: flow_run.listed(url, limit, console))
+    _run(lambda: flow_run.list_flows(url, limit, console))
 
 
 @app.command()
 def approvals(
-    url: Annotated[
-        str,
-        typer.Argument(
-            help="sqlite:///path, a path or postgresql://host/database; it is only read."
-        ),
-    ],
+    url: ReadUrl,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
     ] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """Shows the open waitpoints: who waits, what for, and until when. Never a token."""
-    _told(lambda: approvals_run.run(url, limit, console, as_json=as_json))
+    """Lists the open waitpoints with their executions, conditions and timeouts, without tokens."""
+    _run(lambda: approvals_run.run(url, limit, console, as_json=as_json))
 
 
 @app.command(context_settings={"allow_extra_args": True})
@@ -184,7 +161,7 @@ def signal(
     ],
     name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What the worker is to read with it.")
+        str | None, typer.Option(metavar="JSON", help="The payload of the signal.")
     ] = None,
     source: Annotated[str | None, typer.Option(metavar="WHO", help="Who signals.")] = None,
     token: Annotated[
@@ -198,22 +175,16 @@ def signal(
     ] = False,
 ) -> None:
     """Delivers a signal to a waitpoint."""
-    given = signal_run.Given(
+    given = signal_run.SignalOptions(
         execution, waitpoint, name, payload, source, token, operator, bool(ctx.args)
     )
-    _told(lambda: signal_run.run(given, url, console))
+    _run(lambda: signal_run.run(given, url, console))
 
 
 @app.command()
-def why(
-    execution: Annotated[
-        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
-    ],
-    url: Db = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
-) -> None:
-    """Says why an execution is not running, and what to do about it. The database is only read."""
-    _told(lambda: why_run.run(execution, url, console, as_json=as_json))
+def why(execution: ExecutionArgument, url: Db = None, as_json: Json = False) -> None:
+    """Explains why an execution is not running, and what to do. Only reads the database."""
+    _run(lambda: why_run.run(execution, url, console, as_json=as_json))
 
 
 @app.command()
@@ -224,12 +195,12 @@ def history(
     ],
     url: Db = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most this many entries; all of them unless said.")
+        int | None, typer.Option(min=1, help="At most this many entries; default: all.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """Tells what happened to an execution, or to a flow and its members, from first to last. The database is only read."""
-    _told(lambda: history_run.run(subject, url, limit, console, as_json=as_json))
+    """Lists the events of an execution, or of a flow and its members. Only reads the database."""
+    _run(lambda: history_run.run(subject, url, limit, console, as_json=as_json))
 
 
 @app.command()
@@ -237,34 +208,28 @@ def events(
     url: Db = None,
     channel: Annotated[
         list[str] | None,
-        typer.Option(
-            help="completion, lease, signal or operator; say it again for more. All unless said."
-        ),
+        typer.Option(help="completion, lease, signal or operator; repeatable. Default: all."),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="CURSOR",
-            help="start, or the cursor of an event of the one channel named.",
+            help="start, or the cursor of an event of the given channel.",
         ),
     ] = None,
-    namespace: Annotated[
-        str | None, typer.Option(help="Only what belongs to this namespace.")
-    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Only events of this namespace.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """Follows what happens, as it happens, until Ctrl-C. The database is only read."""
-    wanted = events_run.Wanted(tuple(channel or ()), start, namespace, limit)
-    _told(lambda: events_run.run(url, wanted, console, as_json=as_json))
+    """Follows events until Ctrl-C. Only reads the database."""
+    wanted = events_run.EventOptions(tuple(channel or ()), start, namespace, limit)
+    _run(lambda: events_run.run(url, wanted, console, as_json=as_json))
 
 
 @app.command()
 def tail(
-    execution: Annotated[
-        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
-    ],
+    execution: ExecutionArgument,
     url: Db = None,
     attempt: Annotated[
         int | None,
@@ -274,24 +239,26 @@ def tail(
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Go on behind this frame: its id, or ATTEMPT:ID."),
+        typer.Option(metavar="CURSOR", help="Continue after this frame: its id, or ATTEMPT:ID."),
     ] = None,
     follow: Annotated[
         bool,
         typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended."),
     ] = True,
-    live: Annotated[bool, typer.Option("--live/--no-live", help="With best-effort frames.")] = True,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Include best-effort frames.")
+    ] = True,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="One JSON object per frame, and one when an attempt ends."),
     ] = False,
 ) -> None:
-    """Shows what an execution writes, as it writes it. The database is only read."""
-    given = tail_run.Given(execution, url, attempt, after, follow, live, as_json)
-    _told(lambda: tail_run.run(given, console))
+    """Follows the output of an execution. Only reads the database."""
+    given = tail_run.TailOptions(execution, url, attempt, after, follow, live, as_json)
+    _run(lambda: tail_run.run(given, console))
 
 
-def _told(run: Callable[[], int]) -> None:
+def _run(run: Callable[[], int]) -> None:
     try:
         raise typer.Exit(run())
     except FlowFabricError as error:
@@ -300,8 +267,7 @@ def _told(run: Callable[[], int]) -> None:
 
 
 _TARGET = typer.Argument(
-    metavar="APP",
-    help="app.py, package.module, or either with the App's name behind it: app.py:app",
+    metavar="APP", help="app.py, package.module, or either with the name of the App: app.py:app"
 )
 _CONCURRENCY = typer.Option(min=1, max=10_000, help="How many tasks at once.")
 
@@ -311,61 +277,58 @@ def worker(
     target: Annotated[str, _TARGET],
     lanes: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Only these lanes; else all that the tasks are on."),
+        typer.Option(metavar="A,B", help="Only these lanes; default: the lanes of all tasks."),
     ] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 16,
-    url: Annotated[str | None, typer.Option(help="Another database than the App names.")] = None,
+    url: Annotated[str | None, typer.Option(help="Overrides the database of the App.")] = None,
     grace: Annotated[
         str,
-        typer.Option(
-            metavar="SPAN", help="How long running tasks may take to finish when it stops."
-        ),
+        typer.Option(metavar="SPAN", help="How long running tasks may take to finish at a stop."),
     ] = "30s",
     metrics: Annotated[
-        str | None,
-        typer.Option(metavar="PORT", help="A page of metrics, on this port or host:port."),
+        str | None, typer.Option(metavar="PORT", help="Serve metrics on this port or host:port.")
     ] = None,
 ) -> None:
-    """Runs the tasks of an App until it is told to stop (SIGTERM or Ctrl-C), then finishes what it has begun."""
-    _told(
-        lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace, metrics))
+    """Runs the tasks of an App until SIGTERM or Ctrl-C, then finishes running tasks."""
+    _run(
+        lambda: worker_run.run(
+            worker_run.WorkerOptions(target, url, lanes, concurrency, grace, metrics)
+        )
     )
 
 
 @app.command()
 def server(
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables win over it.")
+        str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables override it.")
     ] = None,
     check_config: Annotated[
-        bool, typer.Option("--check-config", help="Explain every setting and stop.")
+        bool, typer.Option("--check-config", help="Print every setting and exit.")
     ] = False,
 ) -> None:
-    """Serves the HTTP API until it is told to stop (SIGTERM or Ctrl-C), then finishes what is under way."""
-    _told(lambda: server_run.run(config, console, check=check_config))
+    """Serves the HTTP API until SIGTERM or Ctrl-C, then finishes running requests."""
+    _run(lambda: server_run.run(config, console, check=check_config))
 
 
 @app.command()
 def dev(
     target: Annotated[str, _TARGET],
-    url: Annotated[
-        str | None, typer.Option(help="Another database than the App's own SQLite file.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="Overrides the SQLite file of the App.")] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 16,
 ) -> None:
-    """Runs the tasks of an App on SQLite while you write them, with the API beside them, and begins anew whenever you save."""
-    _told(lambda: dev_run.run(target, url, concurrency))
+    """Runs the tasks of an App on SQLite, with the API, and restarts when a file changes."""
+    _run(lambda: dev_run.run(target, url, concurrency))
 
 
 @admin.callback()
 def _admin() -> None:
-    """A group, though it has one command."""
+    """Keeps `admin` a group although it has one command."""
 
 
 @admin.command(name="partition-collisions")
 def partition_collisions() -> None:
-    """Says which lanes of FF_LANES share a partition. It only computes."""
-    _told(lambda: collisions_run.run(console))
+    """Lists the lanes of FF_LANES that share a partition. Reads no database."""
+    _run(lambda: collisions_run.run(console))
 
 
 @app.command(name="version")

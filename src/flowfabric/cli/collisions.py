@@ -1,4 +1,4 @@
-"""`flowfabric admin partition-collisions`: which lanes share a partition. It computes, and reads no database."""
+"""`flowfabric admin partition-collisions`: which lanes share a partition. Reads no database."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ALONE = "\N{EM DASH}"
 WATCH, ELEVATED = 0.05, 0.15
 LANE_WIDTH = 16
 ADVICE = (
-    "  1. Rename one of the lanes that collide; that is cheapest while it holds no work.",
-    "  2. Give lanes of little traffic one lane together, and tell their tasks apart by name.",
-    "  3. Leave it: partitions spread work over shards of other stores; one database holds them all.",
+    "  1. Rename one of the colliding lanes, at best while it is empty.",
+    "  2. Merge lanes with little traffic into one; their tasks have different names.",
+    "  3. Keep it: partitions matter only for sharded stores; one database holds all of them.",
 )
 
 
@@ -32,7 +32,6 @@ def collisions(
 
 
 def severity(share: float) -> str:
-    """By the share of lanes that collide."""
     if not share:
         return "Clean"
     return "Watch" if share < WATCH else "Elevated" if share <= ELEVATED else "Remediate"
@@ -41,7 +40,7 @@ def severity(share: float) -> str:
 def lanes_of(text: str) -> list[str]:
     lanes: list[str] = [lane_id(each.strip()) for each in text.split(",") if each.strip()]
     if not lanes:
-        raise ConfigError("FF_LANES: at least one lane, separated by commas")
+        raise ConfigError("FF_LANES: expected at least one lane, separated by commas")
     double = next((lane for lane in lanes if lanes.count(lane) > 1), None)
     if double is not None:
         raise ConfigError(f"FF_LANES: {double!r:.70} is named twice")

@@ -1,4 +1,4 @@
-"""Opening a database to read it and to put one thing into it, for a command's length."""
+"""Opens a database for one command, to read it or to write to it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ DB_VARIABLE = "FLOWFABRIC_DB"
 T = TypeVar("T")
 
 
-def chosen_db(url: str | None) -> str:
-    """What `--db` says, else the environment."""
-    where = url or os.environ.get(DB_VARIABLE)
-    if not where:
+def database_url(url: str | None) -> str:
+    """The URL of `--db`, else of the environment."""
+    found = url or os.environ.get(DB_VARIABLE)
+    if not found:
         raise ConfigError(
-            f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}"
+            "--db: expected sqlite:///path, a path or postgresql://host/database; "
+            f"or set {DB_VARIABLE}"
         )
-    return where
+    return found
 
 
-async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+async def with_reader(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
     engine = await look_at_store(url)
     try:
         return await work(engine)
@@ -33,8 +34,8 @@ async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
         await engine.close()
 
 
-async def writing(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    """Look at it first: this one would create what is not there."""
+async def with_writer(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+    """Open a database for writing. It creates a missing one: the caller must check before."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     engine = await connect_store(url, dev=True, loops=False)
     try:

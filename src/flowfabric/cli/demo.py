@@ -1,4 +1,4 @@
-"""`flowfabric demo`: three worker processes, one killed, one frozen, and the proof that nothing was lost or done twice."""
+"""`flowfabric demo`: three workers, one killed and one frozen, and a check of the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEADLINE_S = 18.0
 
 
 class Fleet:
-    """The worker processes and what they reported."""
+    """The worker processes and the counts of their reports."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,9 +73,7 @@ def run(jobs: int, keep: Path | None, console: Console) -> int:
     with tempfile.TemporaryDirectory(prefix="flowfabric-demo-") as folder:
         path = keep or Path(folder) / "demo.db"
         if path.exists():
-            console.print(
-                f"[red]{path} exists already; give --keep a new path[/red]", highlight=False
-            )
+            console.print(f"[red]--keep: {path} exists; choose a new path[/red]", highlight=False)
             return 2
         console.print(
             f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {WORKERS} worker processes",
@@ -85,7 +83,7 @@ def run(jobs: int, keep: Path | None, console: Console) -> int:
 
 
 async def _show(jobs: int, path: Path, console: Console) -> int:
-    app = demo_worker.made(str(path))
+    app = demo_worker.build_app(str(path))
     await app.tasks["job"].submit_many(range(jobs))
     fleet = Fleet(path)
     try:
@@ -93,9 +91,9 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
     finally:
         await fleet.stop()
         await app.close()
-    world = verify.load(str(path))
-    violations = check(world)
-    facts = verify.summary(world)
+    snapshot = verify.load(str(path))
+    violations = check(snapshot)
+    facts = verify.summary(snapshot)
     lost = (
         facts["created"] - facts["completed once"] - facts["done twice"]
         if finished
@@ -115,9 +113,7 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
         and facts["created"] == jobs
     )
     console.print(
-        "[green]Nothing lost, nothing done twice.[/green]"
-        if healthy
-        else "[red]Something is wrong.[/red]"
+        "[green]No job lost, no job run twice.[/green]" if healthy else "[red]Check failed.[/red]"
     )
     return 0 if healthy else 1
 
@@ -149,26 +145,22 @@ async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int, console: Conso
                 killed = True
                 fleet.signal("worker-2", signal.SIGKILL)
                 progress.console.print(
-                    "  kill -9 worker-2: its leases will run out, the others take its work over"
+                    "  killed worker-2 (SIGKILL): its leases expire and others reclaim its jobs"
                 )
             if killed and not frozen and done >= jobs * FREEZE_AT:
                 frozen, thaw_at = True, time.monotonic() + FROZEN_S
                 fleet.signal("worker-3", signal.SIGSTOP)
-                progress.console.print("  worker-3 is frozen for longer than its leases")
+                progress.console.print("  froze worker-3 (SIGSTOP) for longer than its leases")
             if frozen and not thawed and time.monotonic() >= thaw_at:
                 thawed = True
                 fleet.signal("worker-3", signal.SIGCONT)
-                progress.console.print(
-                    "  worker-3 wakes up and tries to finish work that is no longer its own"
-                )
+                progress.console.print("  resumed worker-3 (SIGCONT): its late writes are refused")
             progress.update(
                 bar, completed=done, note=f"{fleet.counts['refused']} late writes refused"
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                await (
-                    fleet.refused.wait()
-                )  # the thawed worker speaks within a moment, if it held anything
+                await fleet.refused.wait()  # a resumed worker with a lost lease reports it soon
         progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
     return done >= jobs
 
@@ -179,11 +171,11 @@ def _verdict(facts: dict[str, int], refused: int, lost: int, violations: int) ->
     table.add_column("count", justify="right")
     table.add_row("created", str(facts["created"]))
     table.add_row("completed once", str(facts["completed once"]))
-    table.add_row("taken over under a higher epoch", str(facts["taken over"]))
+    table.add_row("reclaimed with a higher epoch", str(facts["taken over"]))
     table.add_row("late writes refused", str(refused))
     for what, count in (
         ("lost", lost),
-        ("done twice", facts["done twice"]),
+        ("completed twice", facts["done twice"]),
         ("invariants violated", violations),
     ):
         table.add_row(what, f"[red]{count}[/red]" if count else "[green]0[/green]")

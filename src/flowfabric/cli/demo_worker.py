@@ -96,7 +96,7 @@ class DemoApp(App):
         return wrapped(engine, REPORTER.wrap)
 
 
-def made(path: str) -> DemoApp:
+def build_app(path: str) -> DemoApp:
     app = DemoApp(f"sqlite:///{path}", name="demo")
 
     @app.task(lane="demo")
@@ -109,7 +109,7 @@ def made(path: str) -> DemoApp:
 
 async def main(path: str, name: str) -> None:
     logging.disable(logging.WARNING)
-    async with made(path) as app:
+    async with build_app(path) as app:
         engine = await app.engine()
         engine.with_scanners(LoopSettings(lease_expiry_ms=250))
         say("started", pid=os.getpid())

@@ -1,4 +1,4 @@
-"""`flowfabric dev`: a worker on SQLite that begins anew whenever the code is saved."""
+"""`flowfabric dev`: a worker on SQLite that restarts when a source file changes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import NoReturn
 
 from flowfabric.cli import dev_child
-from flowfabric.cli.app_loader import Target, parsed
+from flowfabric.cli.app_loader import Target, parse_target
 from flowfabric.cli.worker import SIGNALS, say
 from flowfabric.errors import ConfigError
 
-LOOK_S = 0.2
-MAX_WATCHED = 2_000
+POLL_S = 0.2
+MAX_FILES = 2_000
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 Stamps = dict[str, tuple[int, int]]
 
 
 def run(target: str, url: str | None, concurrency: int) -> int:
-    """Until a signal. The code itself runs in a child, so that each save begins with a clean interpreter."""
-    folder = watched_folder(parsed(target))
-    told: list[int] = []
+    """Run until a signal. The user's code runs in a child process: each restart is clean."""
+    folder = watched_folder(parse_target(target))
+    received: list[int] = []
     for number in SIGNALS:
-        signal.signal(number, lambda got, _: told.append(got))
+        signal.signal(number, lambda got, _: received.append(got))
     seen = stamps(folder)
     child = Child(target, url, concurrency)
-    while not told:
-        time.sleep(LOOK_S)
+    while not received:
+        time.sleep(POLL_S)
         now = stamps(folder)
         if now != seen:
-            say(f"{changed(seen, now)} changed: starting again")
+            say(f"{describe_changes(seen, now)} changed: restarting")
             seen = now
             child.stop()
             child = Child(target, url, concurrency)
@@ -53,15 +53,15 @@ def watched_folder(target: Target) -> Path:
 
 
 def stamps(folder: Path) -> Stamps:
-    """When each module was last written, and how large it is."""
+    """The modification time and size of each module."""
     found: Stamps = {}
     for path in modules(folder):
         try:
             info = os.stat(path)
         except FileNotFoundError:
-            continue  # an editor that saves by renaming: the next look sees it
+            continue  # an editor saves by renaming; the next poll sees the file
         found[path] = (info.st_mtime_ns, info.st_size)
-        if len(found) >= MAX_WATCHED:
+        if len(found) >= MAX_FILES:
             break
     return found
 
@@ -74,7 +74,7 @@ def modules(folder: Path) -> Iterator[str]:
         yield from (os.path.join(where, name) for name in sorted(files) if name.endswith(".py"))
 
 
-def changed(before: Stamps, after: Stamps) -> str:
+def describe_changes(before: Stamps, after: Stamps) -> str:
     names = sorted(
         {
             Path(path).name
@@ -86,9 +86,10 @@ def changed(before: Stamps, after: Stamps) -> str:
 
 
 class Child:
-    """The process with the user's code. It ends when the pipe to it does, so it never outlives this one.
+    """The process with the user's code. It ends when its pipe closes: it cannot outlive this one.
 
-    It is a fork: this process has read everything but the user's code, so that a start takes no longer than that.
+    It is a fork of this process, which has imported everything but the user's code, so that a
+    restart only imports that.
     """
 
     def __init__(self, target: str, url: str | None, concurrency: int) -> None:
@@ -98,26 +99,26 @@ class Child:
         self._pid = os.fork()
         if not self._pid:
             os.close(self._held)
-            _leave(lambda: dev_child.main(target, url, concurrency, end))
+            _exec_child(lambda: dev_child.main(target, url, concurrency, end))
         os.close(end)
         self._ended = False
 
     def newly_ended(self) -> bool:
-        """Whether it has ended by itself, said once."""
+        """True once, after the process has ended without `stop`."""
         if self._ended:
             return False
         self._ended = os.waitpid(self._pid, os.WNOHANG)[0] != 0
         return self._ended
 
     def stop(self) -> None:
-        """Lets it finish what runs. It keeps its own time, so there is no end to be put to it here."""
+        """Let running tasks finish; the child enforces its own grace period."""
         os.close(self._held)
         if not self._ended:
             os.waitpid(self._pid, 0)
 
 
-def _leave(run: Callable[[], int]) -> NoReturn:
-    """Runs this as all that is left of the process."""
+def _exec_child(run: Callable[[], int]) -> NoReturn:
+    """Run this instead of the rest of the forked process."""
     status = 1
     try:
         for number in SIGNALS:

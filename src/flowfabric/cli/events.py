@@ -1,4 +1,4 @@
-"""`flowfabric events`: what happens, as it happens, from a database that is only read."""
+"""`flowfabric events`: follows events as they are committed. It only reads the database."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import chosen_db, looking
-from flowfabric.cli.flow_view import clean
+from flowfabric.cli.database import database_url, with_reader
+from flowfabric.cli.text import clean, utc
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.engine.protocol import EngineProtocol
@@ -28,7 +27,7 @@ CHANNELS = {
     "operator": "subscribe_operator_events",
 }
 START = "start"
-FIRST_LOOK_S = 0.2
+FIRST_WAIT_S = 0.2
 _STYLES = {
     "Success": "green",
     "Failure": "red",
@@ -37,11 +36,11 @@ _STYLES = {
     "revoked": "red",
 }
 _TITLE = ("kind", "outcome", "effect")
-_ELSEWHERE = {"at", "cursor", "execution_id", "subject_id", *_TITLE}
+_SHOWN_FIELDS = {"at", "cursor", "execution_id", "subject_id", *_TITLE}
 
 
-class Wanted(Struct, frozen=True):
-    """What the command was asked for."""
+class EventOptions(Struct, frozen=True):
+    """The command line."""
 
     channels: tuple[str, ...]
     start: str | None
@@ -49,21 +48,25 @@ class Wanted(Struct, frozen=True):
     limit: int | None
 
 
-def run(url: str | None, wanted: Wanted, console: Console, *, as_json: bool) -> int:
-    where, cursor = chosen_db(url), _checked(wanted)
+def run(url: str | None, wanted: EventOptions, console: Console, *, as_json: bool) -> int:
+    where, cursor = database_url(url), _start_cursor(wanted)
     try:
         asyncio.run(
-            looking(where, lambda engine: _follow(engine, wanted, cursor, console, as_json=as_json))
+            with_reader(
+                where, lambda engine: _follow(engine, wanted, cursor, console, as_json=as_json)
+            )
         )
     except KeyboardInterrupt:
         return 0
     return 0
 
 
-def _checked(wanted: Wanted) -> bytes:
+def _start_cursor(wanted: EventOptions) -> bytes:
     for name in wanted.channels:
         if name not in CHANNELS:
-            raise ConfigError(f"--channel: one of {', '.join(CHANNELS)}, got {clean(name[:40])!r}")
+            raise ConfigError(
+                f"--channel: expected one of {', '.join(CHANNELS)}, got {clean(name[:40])!r}"
+            )
     if wanted.start is None:
         return b""
     if wanted.start == START:
@@ -74,7 +77,8 @@ def _checked(wanted: Wanted) -> bytes:
         cursor = b""
     if len(cursor) != len(BEGINNING) or cursor[:1] != BEGINNING[:1]:
         raise ConfigError(
-            f"--from: {START}, or the cursor of an event as --json shows it, got {clean(wanted.start[:40])!r}"
+            f"--from: expected {START} or the cursor of an event, as --json shows it, "
+            f"got {clean(wanted.start[:40])!r}"
         )
     if len(wanted.channels) != 1:
         raise ConfigError("--from: a cursor belongs to one channel; name it with --channel")
@@ -82,7 +86,7 @@ def _checked(wanted: Wanted) -> bytes:
 
 
 async def _follow(
-    engine: EngineProtocol, wanted: Wanted, cursor: bytes, console: Console, *, as_json: bool
+    engine: EngineProtocol, wanted: EventOptions, cursor: bytes, console: Console, *, as_json: bool
 ) -> None:
     left = wanted.limit
     chosen = ScannerFilter(namespace=wanted.namespace)
@@ -93,26 +97,29 @@ async def _follow(
         }
     except ValidationError as error:
         raise ConfigError(f"--from: {error.detail}") from None
-    async for channel, event in arriving(feeds):
+    async for channel, event in merge_feeds(feeds):
         if as_json:
-            console.file.write(json.dumps(as_object(channel, event)) + "\n")
+            console.file.write(json.dumps(to_json(channel, event)) + "\n")
             console.file.flush()
         else:
-            console.print(shown(channel, event), highlight=False, soft_wrap=True)
+            console.print(render(channel, event), highlight=False, soft_wrap=True)
         left = None if left is None else left - 1
         if left == 0:
             return
 
 
-async def arriving(feeds: dict[str, Subscription[Any]]) -> AsyncIterator[tuple[str, Any]]:
-    """The events of all feeds as they arrive, those that are there at once by their time. Holds one of each."""
+async def merge_feeds(feeds: dict[str, Subscription[Any]]) -> AsyncIterator[tuple[str, Any]]:
+    """Merge the events of all feeds; events available at the same time are ordered by time.
+
+    Buffers one event per feed.
+    """
     for feed in feeds.values():
         await feed
     waiting: dict[asyncio.Task[Any], str] = {}
     heads: dict[str, Any] = {}
     try:
         waiting.update({asyncio.ensure_future(_next(feed)): name for name, feed in feeds.items()})
-        await asyncio.wait(waiting, timeout=FIRST_LOOK_S)  # so that what is old comes in order
+        await asyncio.wait(waiting, timeout=FIRST_WAIT_S)  # so that old events come in order
         while True:
             for name in feeds.keys() - heads.keys() - set(waiting.values()):
                 waiting[asyncio.ensure_future(_next(feeds[name]))] = name
@@ -139,31 +146,24 @@ async def _next(feed: Subscription[Any]) -> Any:
             print(f"{missing}", file=sys.stderr)
 
 
-def as_object(channel: str, event: Any) -> dict[str, Any]:
-    said: dict[str, Any] = to_builtins(event, enc_hook=str, builtin_types=(bytes,))
-    return {"channel": channel, **said, "cursor": event.cursor.hex()}
+def to_json(channel: str, event: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = to_builtins(event, enc_hook=str, builtin_types=(bytes,))
+    return {"channel": channel, **fields, "cursor": event.cursor.hex()}
 
 
-def shown(channel: str, event: Any) -> Text:
+def render(channel: str, event: Any) -> Text:
     word = next(getattr(event, name) for name in _TITLE if hasattr(event, name))
     facts: dict[str, Any] = {
-        name: getattr(event, name) for name in event.__struct_fields__ if name not in _ELSEWHERE
+        name: getattr(event, name) for name in event.__struct_fields__ if name not in _SHOWN_FIELDS
     }
     facts |= facts.pop("details", {})
-    told = ", ".join(
+    details = ", ".join(
         f"{clean(str(name).replace('_', ' '))} {clean(str(fact))}"
         for name, fact in facts.items()
         if fact not in (None, "")
     )
     return Text.assemble(
-        f"{_clock(event.at)}  {channel:<10}  ",
+        f"{utc(event.at, '%H:%M:%S.%f')[:12]}  {channel:<10}  ",
         (f"{clean(str(word)):<16}", _STYLES.get(word, "")),
-        f"  {event.execution_id}  {told}",
+        f"  {event.execution_id}  {details}",
     )
-
-
-def _clock(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"

@@ -1,4 +1,4 @@
-"""`flowfabric flow show` and `flowfabric flow list`: graphs and their states, from a database that is only read."""
+"""`flowfabric flow show` and `flowfabric flow list`. They only read the database."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flowfabric.cli.database import looking
+from flowfabric.cli.database import with_reader
 from flowfabric.cli.flow_dot import dot
 from flowfabric.cli.flow_svg import svg
 from flowfabric.cli.flow_text import print_flow, when
-from flowfabric.cli.flow_view import FLOW_STYLES, clean, view_flow
+from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
+from flowfabric.cli.text import clean
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
-STDOUT = "-"
+STDOUT_PATH = "-"
 MAX_FLOWS_READ = 20_000
 PAGE = 1_000
-AT_ONCE = 8
+PARALLEL = 8
 MAX_COUNTED = 1_000
 USUAL = {"default", "dag", ""}
 
@@ -34,18 +35,19 @@ def flow_id(text: str) -> UUID:
         return parse_uuid(text)
     except ValueError:
         raise ConfigError(
-            f"flow id: a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, got {clean(text[:80])!r}"
+            "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, "
+            f"got {clean(text[:80])!r}"
         ) from None
 
 
 def show(text: str, url: str, console: Console, *, as_dot: bool, svg_to: str | None) -> int:
     if as_dot and svg_to is not None:
-        raise ConfigError("--dot and --svg: one of them at a time")
+        raise ConfigError("--dot and --svg: only one of them is accepted")
     ident = flow_id(text)
-    view = asyncio.run(looking(url, lambda engine: view_flow(engine, ident)))
+    view = asyncio.run(with_reader(url, lambda engine: view_flow(engine, ident)))
     if as_dot:
         console.file.write(dot(view))
-    elif svg_to == STDOUT:
+    elif svg_to == STDOUT_PATH:
         console.file.write(svg(view))
     elif svg_to is not None:
         _write(svg_to, svg(view))
@@ -56,7 +58,7 @@ def show(text: str, url: str, console: Console, *, as_dot: bool, svg_to: str | N
 
 
 async def draw(engine: Engine, ident: UUID, console: Console | None = None) -> None:
-    """Prints a flow of an engine at hand, as `flowfabric flow show` does."""
+    """Print a flow of an open engine, as `flowfabric flow show` does."""
     print_flow(await view_flow(engine, ident), console or Console())
 
 
@@ -70,8 +72,8 @@ def _write(path: str, text: str) -> None:
 # ---- the list
 
 
-def listed(url: str, limit: int, console: Console) -> int:
-    found, rows = asyncio.run(looking(url, lambda engine: _newest(engine, limit)))
+def list_flows(url: str, limit: int, console: Console) -> int:
+    found, rows = asyncio.run(with_reader(url, lambda engine: _newest(engine, limit)))
     if not found:
         console.print("no flows", highlight=False)
         return 0
@@ -79,7 +81,7 @@ def listed(url: str, limit: int, console: Console) -> int:
         (name, [clean(getattr(flow, name)) for flow, _ in rows])
         for name in ("namespace", "flow_kind")
     ]
-    named = [(name, said) for name, said in named if set(said) - USUAL]
+    named = [(name, values) for name, values in named if set(values) - USUAL]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (
         "flow",
@@ -100,7 +102,7 @@ def listed(url: str, limit: int, console: Console) -> int:
             when(flow.created_at).removesuffix(" UTC"),
             str(flow.node_count),
         )
-        table.add_row(*cells, *(Text(said[at]) for _, said in named))
+        table.add_row(*cells, *(Text(values[at]) for _, values in named))
     console.print(table)
     if found > len(rows):
         more = "at least " if found >= MAX_FLOWS_READ else ""
@@ -111,11 +113,11 @@ def listed(url: str, limit: int, console: Console) -> int:
 
 
 async def _newest(engine: Engine, limit: int) -> tuple[int, list[tuple[FlowSnapshot, str]]]:
-    """How many flows there are, as far as was looked, and the newest of them with what they are called."""
+    """The number of flows, up to MAX_FLOWS_READ, and the newest of them with their states."""
     found: list[FlowListed] = []
-    for first in range(0, FLOW_PARTITIONS, AT_ONCE):
+    for first in range(0, FLOW_PARTITIONS, PARALLEL):
         pages = await asyncio.gather(
-            *(_flows_of(engine, at) for at in range(first, first + AT_ONCE))
+            *(_flows_of(engine, at) for at in range(first, first + PARALLEL))
         )
         found += [flow for page in pages for flow in page]
         if len(found) >= MAX_FLOWS_READ:
@@ -142,7 +144,7 @@ async def _flows_of(engine: Engine, partition: int) -> list[FlowListed]:
 
 
 async def _state(engine: Engine, flow: FlowSnapshot) -> str:
-    """As its members are now; for very large flows, as they were when they were last summed up."""
+    """The state derived from the members; for a very large flow, that of its stored summary."""
     if flow.public_flow_state == "cancelled":
         return "cancelled"
     summary = await engine.read_flow_summary(flow.flow_id)

@@ -1,7 +1,7 @@
-"""A graph in characters: boxes in columns from left to right, and lines that turn in the gaps between them.
+"""A graph in characters: boxes in columns from left to right, with lines in the gaps.
 
-Lines enter a box on its first row and leave it below, each way on a row of its own, and boxes stand in rows of equal height.
-So no line ever lies on another, and following one from a box leads to what waits for that box and to nothing else.
+Lines enter a box on its first row and leave it on the rows below, one row per track, and all
+boxes have the same height. So no line overlaps another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MAX_WAYS = 4
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 LINE_STYLE = "bright_black"
 _STROKES = {
-    UP | DOWN: "│", LEFT | RIGHT: "─", DOWN | RIGHT: "╭", DOWN | LEFT: "╮", UP | RIGHT: "╰", UP | LEFT: "╯",
+    UP | DOWN: "│", LEFT | RIGHT: "─",
+    DOWN | RIGHT: "╭", DOWN | LEFT: "╮", UP | RIGHT: "╰", UP | LEFT: "╯",
     UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
     UP | DOWN | LEFT | RIGHT: "┼",
 }  # fmt: skip
@@ -39,7 +40,7 @@ class Box(Struct, frozen=True):
 
 
 class _Track(Struct):
-    """One way down a gap, from one spot or to one spot; which column of the gap it has, and the rows that it joins."""
+    """A vertical line in a gap that joins the rows of its sources and targets."""
 
     sources: list[Spot]
     targets: list[Spot]
@@ -65,7 +66,7 @@ class Canvas:
         self._strokes[x, y] = self._strokes.get((x, y), 0) | arms
 
     def across(self, y: int, start: int, end: int, skip: frozenset[int] = frozenset()) -> None:
-        """A line from left to right; it passes beneath what stands upright in the columns to skip."""
+        """A horizontal line; it passes beneath the vertical lines in the columns to skip."""
         for x in range(start, end + 1):
             if x not in skip:
                 arms = (LEFT if x > start else 0) | (RIGHT if x < end else 0)
@@ -100,7 +101,7 @@ class Canvas:
 
 
 def draw(plan: Layout, boxes: Mapping[str, Box]) -> list[Text]:
-    """The lines of the picture; none when so many ways leave a box that it could not be read."""
+    """The lines of the picture; none if more than MAX_WAYS tracks leave a box."""
     canvas, rows = Canvas(), plan.rows()
     gaps = [_tracks(plan, at, rows) for at in range(len(plan.layers))]
     ways = max(
@@ -173,7 +174,7 @@ def _box(
 
 
 def _tracks(plan: Layout, at: int, rows: Mapping[Spot, int]) -> list[_Track]:
-    """One for each spot of the next layer that several lead to, and one for all that only the same spot leads to."""
+    """One track per target with several sources, and one for all targets with the same source."""
     joined: dict[Spot, list[Spot]] = {}
     for path in plan.paths.values():
         for up, down in pairwise(path):
@@ -190,7 +191,7 @@ def _tracks(plan: Layout, at: int, rows: Mapping[Spot, int]) -> list[_Track]:
 
 
 def _side_by_side(tracks: list[_Track], rows: Mapping[Spot, int], tall: int) -> None:
-    """Rows for each way in and out; tracks that do not touch may stand above each other."""
+    """Assign rows and columns to tracks; tracks that do not overlap may share a column."""
     used: Counter[Spot] = Counter()
     for track in tracks:
         track.enters = [rows[spot] * tall + ENTERS for spot in track.targets]

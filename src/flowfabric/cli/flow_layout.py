@@ -1,6 +1,6 @@
-"""Where the nodes of a graph go: layers by longest path, few crossings, and lines that bend around what lies between.
+"""Layered layout of a graph: layers by longest path, few crossings, edges bend around nodes.
 
-Pure: names and pairs in, places out.
+Pure functions from names and pairs to positions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_BENDS = 5_000
 
 
 class Spot(NamedTuple):
-    """A place in a layer: a node, or the bend of a line that leaves this node and goes further."""
+    """A position in a layer: a node, or a bend of an edge that leaves this node."""
 
     layer: int
     node: str
@@ -26,14 +26,14 @@ class Spot(NamedTuple):
 
 
 class Layout(Struct, frozen=True):
-    """Spots of each layer from top to bottom, how high each lies, and the spots that each edge goes through."""
+    """The spots of each layer from top to bottom, their heights, and the spots of each edge."""
 
     layers: list[list[Spot]]
     heights: dict[Spot, float]
     paths: dict[tuple[str, str], list[Spot]]
 
     def rows(self) -> dict[Spot, int]:
-        """Heights as whole numbers from 0, still in order and apart."""
+        """Heights as distinct integers from 0 within each layer, in the same order."""
         found: dict[Spot, int] = {}
         for layer in self.layers:
             last = None
@@ -64,7 +64,7 @@ def layout(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layout:
 
 
 def depths(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The length of the longest way to each node. What waits for itself, which no flow should, comes last."""
+    """The longest path to each node. Nodes of a cycle, which no flow should have, come last."""
     leads_to: dict[str, list[str]] = {node: [] for node in nodes}
     waits = dict.fromkeys(nodes, 0)
     for up, down in edges:
@@ -86,7 +86,7 @@ def depths(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> dict[str, 
 def _paths(
     edges: Sequence[tuple[str, str]], depth: dict[str, int]
 ) -> dict[tuple[str, str], list[Spot]]:
-    """Lines of one node share their bends. Where that would be too many, lines go straight."""
+    """Edges of one node share their bends. With more than MAX_BENDS, edges are straight."""
     farthest: dict[str, int] = {}
     for up, down in edges:
         farthest[up] = max(farthest.get(up, 0), depth[down])
@@ -103,7 +103,7 @@ def _paths(
 
 
 def ordered(layers: list[list[Spot]], steps: Sequence[tuple[Spot, Spot]]) -> list[list[Spot]]:
-    """Each layer by the middle of its neighbours, forth and back; the order with the fewest crossings wins."""
+    """Order each layer by the mean of its neighbours, alternating; keep the fewest crossings."""
     before, after = _neighbours(steps)
     best, fewest = [list(layer) for layer in layers], crossings(layers, steps)
     now = [list(layer) for layer in layers]
@@ -141,7 +141,7 @@ def _neighbours(
 
 
 def crossings(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]) -> int:
-    """How many pairs of lines between neighbouring layers cross."""
+    """The number of crossing pairs of edges between neighbouring layers."""
     place = {spot: index for layer in layers for index, spot in enumerate(layer)}
     between: dict[int, list[tuple[int, int]]] = {}
     for up, down in steps:
@@ -159,7 +159,7 @@ def crossings(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot
 def _heights(
     layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]
 ) -> dict[Spot, float]:
-    """Near the middle of the neighbours, at least one apart, in the given order."""
+    """Heights near the mean of the neighbours, at least 1 apart, in the given order."""
     before, after = _neighbours(steps)
     heights = {
         spot: index - (len(layer) - 1) / 2 for layer in layers for index, spot in enumerate(layer)
@@ -178,7 +178,7 @@ def _heights(
 
 
 def _apart(wanted: Sequence[float]) -> list[float]:
-    """Between pushing everything down and pushing everything up, which both keep the order and the distance."""
+    """The mean of pushing all values down and pushing all up; both keep order and distance."""
     down: list[float] = []
     for value in wanted:
         down.append(max(value, down[-1] + 1) if down else value)

@@ -1,4 +1,4 @@
-"""A flow as an SVG that stands alone: no script, no font, no other file; it follows the reader's light or dark."""
+"""A flow as a self-contained SVG, without scripts or external files, for light and dark pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from flowfabric.cli.flow_layout import Layout, Spot, layout
 from flowfabric.cli.flow_text import tally_text, words
-from flowfabric.cli.flow_view import LOOKS, FlowView, Line, Node, look
+from flowfabric.cli.flow_view import APPEARANCES, FlowView, Line, Node, appearance
 from flowfabric.errors import ConfigError
 
 MAX_NODES = 1_000
@@ -23,7 +23,7 @@ _LINES = {"satisfied": "s-completed", "impossible": "s-failed"}
 
 
 class _Places(Struct, frozen=True):
-    """The left side and width of each layer, the middle of each spot, and the size of it all."""
+    """The left side and width of each layer, the centre of each spot, and the total size."""
 
     columns: list[tuple[float, float]]
     heights: dict[Spot, float]
@@ -40,12 +40,13 @@ def svg(view: FlowView) -> str:
     places = _places(view, plan)
     decided_last = sorted(view.lines, key=lambda line: line.state in _LINES)
     title = f"flow {view.flow_id}: {view.shown_state}"
-    size = f'width="{places.width:.0f}" height="{places.height:.0f}" viewBox="0 0 {places.width:.0f} {places.height:.0f}"'
+    width, height = f"{places.width:.0f}", f"{places.height:.0f}"
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="t" {size}>',
         f'<title id="t">{escape(title)}</title>',
         f"<style>{_style(view)}</style>",
-        f'<rect class="page" width="{places.width:.0f}" height="{places.height:.0f}" rx="10"/>',
+        f'<rect class="page" width="{width}" height="{height}" rx="10"/>',
         *_header(view),
         *(_line(line, plan, places) for line in decided_last if (line.up, line.down) in plan.paths),
     ]
@@ -75,37 +76,44 @@ def _width(node: Node) -> float:
 
 
 def _style(view: FlowView) -> str:
-    states = {state: look(state) for state in [*view.counts, "completed", "failed"]}
+    states = {state: appearance(state) for state in [*view.counts, "completed", "failed"]}
     light = _colours(_PLAIN, {state: seen.light for state, seen in states.items()})
     dark = _colours(_DARK, {state: seen.dark for state, seen in states.items()})
     return (
         "text{font:13px ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif}"
         ".big{font-size:15px;font-weight:600}.name{font-weight:600}.small{font-size:11px}"
-        ".box{stroke-width:1.5}.edge{fill:none;stroke-width:1.6}.open{stroke-dasharray:5 4}.staged{stroke-dasharray:1.5 4}"
+        ".box{stroke-width:1.5}.edge{fill:none;stroke-width:1.6}.open{stroke-dasharray:5 4}"
+        ".staged{stroke-dasharray:1.5 4}"
         f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
     )
 
 
 def _colours(page: tuple[str, ...], states: dict[str, str]) -> str:
     back, text, soft, line, box = page
-    found = f".page{{fill:{back}}}text{{fill:{text}}}.soft{{fill:{soft}}}.box{{fill:{box}}}.edge{{stroke:{line}}}.tip{{fill:{line}}}"
+    rules = [
+        f".page{{fill:{back}}}text{{fill:{text}}}.soft{{fill:{soft}}}",
+        f".box{{fill:{box}}}.edge{{stroke:{line}}}.tip{{fill:{line}}}",
+    ]
     for state, colour in states.items():
-        found += f".box.s-{state}{{stroke:{colour}}}text.s-{state},.tip.s-{state}{{fill:{colour}}}.edge.s-{state}{{stroke:{colour}}}"
-    return found
+        name = f"s-{state}"
+        rules.append(f".box.{name}{{stroke:{colour}}}text.{name},.tip.{name}{{fill:{colour}}}")
+        rules.append(f".edge.{name}{{stroke:{colour}}}")
+    return "".join(rules)
 
 
 def _header(view: FlowView) -> list[str]:
-    said = f"{view.shown_state} · namespace {view.namespace} · {len(view.nodes)} nodes · {len(view.lines)} edges"
+    facts = [view.shown_state, f"namespace {view.namespace}"]
+    facts += [f"{len(view.nodes)} nodes", f"{len(view.lines)} edges"]
     if view.cancel_reason:
-        said += f" · {view.cancel_reason}"
+        facts.append(view.cancel_reason)
     return [
         f'<text class="big" x="{MARGIN}" y="34">flow {escape(str(view.flow_id))}</text>',
-        f'<text class="soft" x="{MARGIN}" y="56">{escape(said)}</text>',
+        f'<text class="soft" x="{MARGIN}" y="56">{escape(" · ".join(facts))}</text>',
     ]
 
 
 def _line(line: Line, plan: Layout, places: _Places) -> str:
-    """A curve through the bends, level where it leaves and where it arrives."""
+    """A curve through the bends, horizontal at both ends."""
     points = []
     for spot in plan.paths[line.up, line.down]:
         left, width = places.columns[spot.layer]
@@ -132,28 +140,30 @@ def _line(line: Line, plan: Layout, places: _Places) -> str:
         )
         if word
     )
-    told = escape(f"{words(line.state)}{', passes its result on' if line.passes else ''}")
-    tip = f'<path class="tip {colour}" d="M{x - 8:.1f} {y - 4.5:.1f}L{x:.1f} {y:.1f}L{x - 8:.1f} {y + 4.5:.1f}z"/>'
-    return f'<g><title>{told}</title><path class="{kind}" d="{drawn}"/>{tip}</g>'
+    title = escape(f"{words(line.state)}{', passes its result on' if line.passes else ''}")
+    arrow = f"M{x - 8:.1f} {y - 4.5:.1f}L{x:.1f} {y:.1f}L{x - 8:.1f} {y + 4.5:.1f}z"
+    tip = f'<path class="tip {colour}" d="{arrow}"/>'
+    return f'<g><title>{title}</title><path class="{kind}" d="{drawn}"/>{tip}</g>'
 
 
 def _box(node: Node, spot: Spot, places: _Places) -> str:
     (x, width), y = places.columns[spot.layer], places.heights[spot] - HIGH / 2
-    seen = look(node.state)
-    state = f"s-{node.state}" if node.state in LOOKS else ""
+    seen = appearance(node.state)
+    state = f"s-{node.state}" if node.state in APPEARANCES else ""
     tally = tally_text(node)
-    above = (
-        f'<text class="small soft" x="{x + 2:.1f}" y="{y - 5:.1f}">{escape(tally)}</text>'
-        if tally
-        else ""
-    )
+    above = _text("small soft", x + 2, y - 5, tally) if tally else ""
     return (
         f"<g><title>{escape(node.key)}</title>"
-        f'<rect class="box {state}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HIGH}" rx="8"/>{above}'
-        f'<text class="name {state}" x="{x + 12:.1f}" y="{y + 20:.1f}">{escape(seen.symbol)}</text>'
-        f'<text class="name" x="{x + 30:.1f}" y="{y + 20:.1f}">{escape(node.label)}</text>'
-        f'<text class="small soft" x="{x + 30:.1f}" y="{y + 37:.1f}">{escape(words(node.state))}</text></g>'
+        f'<rect class="box {state}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HIGH}"'
+        f' rx="8"/>{above}'
+        f"{_text(f'name {state}', x + 12, y + 20, seen.symbol)}"
+        f"{_text('name', x + 30, y + 20, node.label)}"
+        f"{_text('small soft', x + 30, y + 37, words(node.state))}</g>"
     )
+
+
+def _text(style: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _legend_width(state: str, count: int) -> float:
@@ -163,10 +173,8 @@ def _legend_width(state: str, count: int) -> float:
 def _legend(view: FlowView, places: _Places) -> str:
     x, y, found = float(MARGIN), places.height - 16, []
     for state, count in view.counts.items():
-        seen = look(state)
-        found.append(
-            f'<text class="small s-{escape(state)}" x="{x:.1f}" y="{y:.1f}">{escape(seen.symbol)}</text>'
-            f'<text class="small soft" x="{x + 16:.1f}" y="{y:.1f}">{count} {escape(words(state))}</text>'
-        )
+        seen = appearance(state)
+        found.append(_text(f"small s-{escape(state)}", x, y, seen.symbol))
+        found.append(_text("small soft", x + 16, y, f"{count} {words(state)}"))
         x += _legend_width(state, count)
     return "".join(found)

@@ -1,4 +1,7 @@
-"""A flow in the terminal: a header, and the graph as a picture, as a list where that is too wide, or layer by layer."""
+"""A flow in the terminal: a header, then a picture, a table of nodes or a table of layers.
+
+A graph that is too wide is shown as a table of nodes, a very large one as a table of layers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from rich.text import Text
 
 from flowfabric.cli.flow_canvas import Box, draw
 from flowfabric.cli.flow_layout import Layout, depths, layout
-from flowfabric.cli.flow_view import FLOW_STYLES, LOOKS, FlowView, Node, look
+from flowfabric.cli.flow_view import APPEARANCES, FLOW_STYLES, FlowView, Node, appearance
 
 MAX_NODES_DRAWN = 60
 MAX_LAYER_ROWS = 60
@@ -39,7 +42,7 @@ def print_flow(view: FlowView, console: Console) -> None:
 
 
 def is_rich(console: Console) -> bool:
-    """Whether more than ASCII arrives at the other end."""
+    """Whether the terminal accepts more than ASCII."""
     return console.encoding.lower().startswith("utf")
 
 
@@ -74,30 +77,32 @@ def header(view: FlowView, *, plain: bool = False) -> list[Text]:
     return [*found, Text("  ").join(counts)] if counts else found
 
 
-def state_text(state: str, said: str, *, plain: bool) -> Text:
-    seen = look(state)
-    return Text(f"{seen.plain if plain else seen.symbol} {said}", seen.style)
+def state_text(state: str, label: str, *, plain: bool) -> Text:
+    seen = appearance(state)
+    return Text(f"{seen.plain if plain else seen.symbol} {label}", seen.style)
 
 
 def tally_text(node: Node, *, plain: bool = False) -> str:
-    """How its dependencies combine and how they ended so far: `2 of 3: 1✔ 1✖`."""
-    said = _tally(node, plain=plain)
-    return f"{node.policy}: {said}" if node.policy and said else node.policy
+    """The policy of a node's dependencies and their results so far: `2 of 3: 1✔ 1✖`."""
+    label = _tally(node, plain=plain)
+    return f"{node.policy}: {label}" if node.policy and label else node.policy
 
 
 def _tally(node: Node, *, plain: bool = False) -> str:
     ok, lost = node.tally
-    good, bad = ("+", "x") if plain else (LOOKS["completed"].symbol, LOOKS["failed"].symbol)
+    good, bad = (
+        ("+", "x") if plain else (APPEARANCES["completed"].symbol, APPEARANCES["failed"].symbol)
+    )
     return " ".join(
         text for text in (f"{ok}{good}" if ok else "", f"{lost}{bad}" if lost else "") if text
     )
 
 
 def picture(view: FlowView, plan: Layout, *, compact: bool = False) -> list[Text]:
-    """Compact says the state by its symbol alone; the header tells what the symbols mean."""
+    """The graph as boxes and lines; `compact` shows states as symbols only."""
     boxes = {}
     for key, node in view.nodes.items():
-        seen = look(node.state)
+        seen = appearance(node.state)
         name = f"{seen.symbol} {node.label}"
         if compact:
             boxes[key] = Box(node.policy, name, _tally(node) if node.policy else "", seen.style)
@@ -107,7 +112,7 @@ def picture(view: FlowView, plan: Layout, *, compact: bool = False) -> list[Text
 
 
 def node_table(view: FlowView, *, plain: bool = False) -> Table:
-    """Every node with what it waits for, in an order in which they could run."""
+    """All nodes with their upstreams, in topological order."""
     depth = depths(list(view.nodes), view.pairs)
     waits: dict[str, list[str]] = {}
     for line in view.lines:
@@ -118,18 +123,18 @@ def node_table(view: FlowView, *, plain: bool = False) -> Table:
         table.add_column(name, overflow="fold")
     for node in sorted(view.nodes.values(), key=lambda node: depth[node.key]):
         ups = ", ".join(dict.fromkeys(waits.get(node.key, ())))
-        said = tally_text(node, plain=plain)
+        label = tally_text(node, plain=plain)
         table.add_row(
             str(depth[node.key]),
             Text(node.label),
             state_text(node.state, words(node.state), plain=plain),
-            Text(f"{said} ({ups})" if said and ups else ups),
+            Text(f"{label} ({ups})" if label and ups else ups),
         )
     return table
 
 
 def layer_table(view: FlowView) -> Table:
-    """Counts per layer; neighbours that look the same share a row."""
+    """Counts per layer; equal neighbouring layers share a row."""
     depth = depths(list(view.nodes), view.pairs)
     layers: list[Counter[str]] = [Counter() for _ in range(max(depth.values()) + 1)]
     for node in view.nodes.values():
@@ -142,7 +147,7 @@ def layer_table(view: FlowView) -> Table:
         table.add_column(state_text(state, words(state), plain=False), justify="right")
     for first, last, counts in rows[:MAX_LAYER_ROWS]:
         cells = [
-            Text(str(counts[state]) if counts[state] else "", look(state).style)
+            Text(str(counts[state]) if counts[state] else "", appearance(state).style)
             for state in view.counts
         ]
         span = str(first) if first == last else f"{first}-{last}"

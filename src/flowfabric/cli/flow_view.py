@@ -1,4 +1,4 @@
-"""A flow as it is shown: read through an engine, named and counted, before anything is drawn."""
+"""The data of a flow diagram: nodes, edges, labels and counts, read through an engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.cli.text import clean
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
 from flowfabric.model.flow import Edge, EdgeGroupSnapshot, FlowSnapshot, Member
@@ -16,11 +17,12 @@ from flowfabric.store.port import GetAll
 
 GONE = "gone"
 MAX_LABEL = 24
-NAMES_AT_ONCE = 500
+READ_BATCH = 500
 
 
-class Look(Struct, frozen=True):
-    """How a state looks: a symbol, one in plain ASCII, a colour for terminals, and one for light and one for dark pages."""
+class Appearance(Struct, frozen=True):
+    """How a state is drawn: its symbol, its ASCII symbol, its style in a terminal, and its colour
+    on light and dark pages."""
 
     symbol: str
     plain: str
@@ -29,20 +31,20 @@ class Look(Struct, frozen=True):
     dark: str
 
 
-LOOKS = {
-    "completed": Look("✔", "+", "green", "#1a7f37", "#3fb950"),
-    "active": Look("●", "*", "cyan", "#0969da", "#58a6ff"),
-    "waiting": Look("○", "o", "blue", "#57606a", "#a8b3bf"),
-    "resumable": Look("◐", "r", "blue", "#57606a", "#a8b3bf"),
-    "waiting_children": Look("…", ".", "bright_black", "#8c959f", "#768390"),
-    "delayed": Look("◷", "d", "blue", "#8250df", "#bc8cff"),
-    "rate_limited": Look("≈", "q", "blue", "#8250df", "#bc8cff"),
-    "suspended": Look("‖", "=", "magenta", "#8250df", "#bc8cff"),
-    "failed": Look("✖", "x", "bold red", "#cf222e", "#f85149"),
-    "expired": Look("!", "!", "red", "#cf222e", "#f85149"),
-    "cancelled": Look("⊘", "/", "yellow", "#9a6700", "#d29922"),
-    "skipped": Look("↷", "~", "yellow", "#9a6700", "#d29922"),
-    GONE: Look("∅", "-", "bright_black", "#8c959f", "#768390"),
+APPEARANCES = {
+    "completed": Appearance("✔", "+", "green", "#1a7f37", "#3fb950"),
+    "active": Appearance("●", "*", "cyan", "#0969da", "#58a6ff"),
+    "waiting": Appearance("○", "o", "blue", "#57606a", "#a8b3bf"),
+    "resumable": Appearance("◐", "r", "blue", "#57606a", "#a8b3bf"),
+    "waiting_children": Appearance("…", ".", "bright_black", "#8c959f", "#768390"),
+    "delayed": Appearance("◷", "d", "blue", "#8250df", "#bc8cff"),
+    "rate_limited": Appearance("≈", "q", "blue", "#8250df", "#bc8cff"),
+    "suspended": Appearance("‖", "=", "magenta", "#8250df", "#bc8cff"),
+    "failed": Appearance("✖", "x", "bold red", "#cf222e", "#f85149"),
+    "expired": Appearance("!", "!", "red", "#cf222e", "#f85149"),
+    "cancelled": Appearance("⊘", "/", "yellow", "#9a6700", "#d29922"),
+    "skipped": Appearance("↷", "~", "yellow", "#9a6700", "#d29922"),
+    GONE: Appearance("∅", "-", "bright_black", "#8c959f", "#768390"),
 }
 FLOW_STYLES = {
     "completed": "green",
@@ -54,16 +56,11 @@ FLOW_STYLES = {
 }
 
 
-def look(state: str) -> Look:
-    return LOOKS.get(state, Look("?", "?", "bright_black", "#8c959f", "#768390"))
+def appearance(state: str) -> Appearance:
+    return APPEARANCES.get(state, Appearance("?", "?", "bright_black", "#8c959f", "#768390"))
 
 
-def clean(text: str) -> str:
-    """Without anything that could steer a terminal or break a document."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def shortened(text: str, size: int = MAX_LABEL) -> str:
+def truncate(text: str, size: int = MAX_LABEL) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"
 
 
@@ -100,11 +97,11 @@ class FlowView(Struct, frozen=True):
     @property
     def counts(self) -> Counter[str]:
         found = Counter(node.state for node in self.nodes.values())
-        return Counter({state: found[state] for state in [*LOOKS, *found] if found[state]})
+        return Counter({state: found[state] for state in [*APPEARANCES, *found] if found[state]})
 
     @property
     def shown_state(self) -> str:
-        """Cancelled when somebody said so, else what its members add up to."""
+        """`cancelled` if the flow was cancelled, else the state derived from its members."""
         return "cancelled" if self.stored_state == "cancelled" else self.state
 
     @property
@@ -125,10 +122,9 @@ async def view_flow(engine: Engine, flow_id: UUID) -> FlowView:
 
 async def _kinds(engine: Engine, members: list[Member]) -> dict[UUID, str]:
     kinds: dict[UUID, str] = {}
-    for at in range(0, len(members), NAMES_AT_ONCE):
+    for at in range(0, len(members), READ_BATCH):
         keys = [
-            (member.partition_key, member.execution_id)
-            for member in members[at : at + NAMES_AT_ONCE]
+            (member.partition_key, member.execution_id) for member in members[at : at + READ_BATCH]
         ]
         read = GetAll("ff_exec_core", keys, ("execution_id", "execution_kind"))
         kinds.update((row[0], row[1]) for row in (await engine.store.load((read,))).rows[0])
@@ -142,7 +138,7 @@ def assemble(
     kinds: Mapping[UUID, str],
     last_seen: str = "open",
 ) -> FlowView:
-    """`last_seen` is what a flow is called whose members are all gone."""
+    """`last_seen` is the state of a flow whose members have all been removed."""
     states = {
         member.execution_id: next(iter(count_members([member.public_state]))) for member in members
     }
@@ -155,9 +151,9 @@ def assemble(
             Line(str(edge.upstream_eid), str(edge.downstream_eid), state, passes_data(edge))
         )
     groups = {group.downstream_execution_id.uuid: group for group in flow.edge_groups}
-    labels = named({ident: kinds.get(ident, "") for ident in states})
+    labels = node_labels({ident: kinds.get(ident, "") for ident in states})
     nodes = {
-        str(ident): Node(str(ident), labels[ident], state, *_waits(groups.get(ident)))
+        str(ident): Node(str(ident), labels[ident], state, *_policy(groups.get(ident)))
         for ident, state in sorted(states.items(), key=lambda item: item[0].bytes)
     }
     counted = Counter(state for state in states.values() if state != GONE)
@@ -176,8 +172,8 @@ def assemble(
     )
 
 
-def named(kinds: Mapping[UUID, str]) -> dict[UUID, str]:
-    """The kind where it says something, and the end of the id where the kind alone does not tell two apart."""
+def node_labels(kinds: Mapping[UUID, str]) -> dict[UUID, str]:
+    """Label nodes by their kind, with the end of the id where the kind is ambiguous or default."""
     times = Counter(kinds.values())
     found = {}
     for ident, kind in kinds.items():
@@ -185,13 +181,13 @@ def named(kinds: Mapping[UUID, str]) -> dict[UUID, str]:
         if kind in ("", "default"):
             found[ident] = tail
         elif times[kind] == 1:
-            found[ident] = shortened(clean(kind))
+            found[ident] = truncate(clean(kind))
         else:
-            found[ident] = f"{shortened(clean(kind), MAX_LABEL - 5)} {ident.hex[-4:]}"
+            found[ident] = f"{truncate(clean(kind), MAX_LABEL - 5)} {ident.hex[-4:]}"
     return found
 
 
-def _waits(group: EdgeGroupSnapshot | None) -> tuple[str, tuple[int, int]]:
+def _policy(group: EdgeGroupSnapshot | None) -> tuple[str, tuple[int, int]]:
     if group is None or not group.total_deps:
         return "", (0, 0)
     tally = (group.satisfied_count, group.failed_count + group.skipped_count)

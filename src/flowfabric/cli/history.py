@@ -1,25 +1,24 @@
-"""`flowfabric history`: what happened, line by line, from a database that is only read."""
+"""`flowfabric history`: the events of an execution or a flow. It only reads the database."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from uuid import UUID
 
 from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import chosen_db, looking
-from flowfabric.cli.flow_view import clean
+from flowfabric.cli.database import database_url, with_reader
+from flowfabric.cli.text import EXECUTION_ID, clean, not_found, utc
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
+from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
-MARK = 8
+ID_CHARS = 8
 _STYLES = {
     What.LEASE_EXPIRED: BAD,
     What.REVOKED: BAD,
@@ -38,8 +37,8 @@ _UNITS = (
 )
 
 
-class Told(Struct):
-    """Where the timeline stands."""
+class Timeline(Struct):
+    """The state of the printed timeline."""
 
     first_ms: int | None = None
     last_ms: int = 0
@@ -50,27 +49,28 @@ def run(text: str, url: str | None, limit: int | None, console: Console, *, as_j
     ident = _subject(text)
     try:
         asyncio.run(
-            looking(
-                chosen_db(url), lambda engine: _tell(engine, ident, limit, console, as_json=as_json)
+            with_reader(
+                database_url(url),
+                lambda engine: _print(engine, ident, limit, console, as_json=as_json),
             )
         )
     except NotFound:
         kind = "execution" if isinstance(ident, ExecutionId) else "flow"
-        raise ConfigError(
-            f"{ident}: there is no such {kind} in this database; it may have been trimmed"
-        ) from None
+        raise not_found(kind, ident) from None
     return 0
 
 
 def _subject(text: str) -> ExecutionId | UUID:
     try:
-        return ExecutionId(text) if text.startswith("{") else parse_uuid(text)
+        return ExecutionId(text) if text.startswith("{") else UUID(text)
     except (ExecutionIdError, ValueError):
-        shape = "an execution id of the form {fp:N}:<uuid>, in quotes for the shell's sake, or a flow's UUID"
-        raise ConfigError(f"ID: {shape}, got {clean(text[:80])!r}") from None
+        raise ConfigError(
+            f"ID: expected an execution id such as {EXECUTION_ID}, in quotes because of the "
+            f"braces, or the UUID of a flow, got {clean(text[:80])!r}"
+        ) from None
 
 
-async def _tell(
+async def _print(
     engine: EngineProtocol,
     ident: ExecutionId | UUID,
     limit: int | None,
@@ -78,35 +78,36 @@ async def _tell(
     *,
     as_json: bool,
 ) -> None:
-    told, after = Told(), None
-    while limit is None or told.count < limit:
+    timeline, after = Timeline(), None
+    while limit is None or timeline.count < limit:
         page = await engine.history(
-            ident, MAX_HISTORY if limit is None else min(limit - told.count, MAX_HISTORY), after
+            ident, MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY), after
         )
         for entry in page.items:
             if as_json:
                 console.file.write(json.dumps(to_builtins(entry, enc_hook=str)) + "\n")
             else:
-                for line in shown(entry, told, members=not isinstance(ident, ExecutionId)):
+                for line in render(entry, timeline, members=not isinstance(ident, ExecutionId)):
                     console.print(line, highlight=False, soft_wrap=True)
-            told.count += 1
+            timeline.count += 1
         after = page.next_cursor
         if after is None:
             return
     if not as_json:
-        console.print(f"the first {told.count}; --limit shows more", highlight=False)
+        console.print(f"showing the first {timeline.count}; use --limit for more", highlight=False)
 
 
-def shown(entry: HistoryEntry, told: Told, *, members: bool) -> list[Text]:
-    """The line of an entry, and before the first the moment all others are counted from."""
+def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Text]:
+    """The line of an entry, after a line with the start time for the first."""
     lines = []
-    if told.first_ms is None:
-        told.first_ms = told.last_ms = entry.at_ms
-        lines.append(Text(f"from {_moment(entry.at_ms)}", "bold"))
-    since, step = span(entry.at_ms - told.first_ms), span(entry.at_ms - told.last_ms)
-    told.last_ms = entry.at_ms
+    if timeline.first_ms is None:
+        timeline.first_ms = timeline.last_ms = entry.at_ms
+        lines.append(Text(f"from {utc(entry.at_ms)}", "bold"))
+    since = span(entry.at_ms - timeline.first_ms)
+    step = span(entry.at_ms - timeline.last_ms)
+    timeline.last_ms = entry.at_ms
     who = (
-        f"  {str(entry.execution_id)[-MARK:] if entry.execution_id else 'flow':<{MARK}}"
+        f"  {str(entry.execution_id)[-ID_CHARS:] if entry.execution_id else 'flow':<{ID_CHARS}}"
         if members
         else ""
     )
@@ -114,7 +115,7 @@ def shown(entry: HistoryEntry, told: Told, *, members: bool) -> list[Text]:
         Text.assemble(
             f"  {since:>11}  {'+' + step:>11}{who}  ",
             (f"{entry.what.value:<21}", _style(entry)),
-            f"  {', '.join(_facts(entry, told.first_ms))}".rstrip(),
+            f"  {', '.join(_facts(entry, timeline.first_ms))}".rstrip(),
         )
     )
     return lines
@@ -132,14 +133,14 @@ def _facts(entry: HistoryEntry, first_ms: int) -> list[str]:
         if name.endswith("_ms") and isinstance(fact, int):
             found.append(f"{name.removesuffix('_ms')} at {span(fact - first_ms)}")
         elif name == "lease":
-            found.append(f"lease {str(fact)[:MARK]}")
+            found.append(f"lease {str(fact)[:ID_CHARS]}")
         else:
             found.append(f"{clean(name.replace('_', ' '))} {clean(str(fact))}")
     return found
 
 
 def span(ms: int) -> str:
-    """Two units at the most: `12 ms`, `1.5 s`, `3 min 20 s`."""
+    """A duration in at most two units: `12 ms`, `1.5 s`, `3 min 20 s`."""
     if ms < 0:
         return f"-{span(-ms)}"
     if ms < 1_000:
@@ -149,10 +150,3 @@ def span(ms: int) -> str:
     size, unit, part, smaller = next(each for each in _UNITS if ms >= each[0])
     rest = ms % size // part
     return f"{ms // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-
-
-def _moment(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"

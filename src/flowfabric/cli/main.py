@@ -1,4 +1,4 @@
-"""Where the command starts. Without its libraries it says how to get them."""
+"""The entry point of the `flowfabric` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's own page of metrics, for as long as it works."""
+"""The metrics page of a worker."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from flowfabric.sdk.app import App
 
 
 @contextmanager
-def counted(app: App, where: str | None) -> Iterator[str | None]:
-    """Before the app is used. The address of the page, which also goes out by OTLP where the environment says so."""
-    if where is None:
+def metrics_page(app: App, address: str | None) -> Iterator[str | None]:
+    """Serve the metrics of an app, and push them if the environment names an OTLP endpoint.
+
+    Enter it before the app is used; yields the URL of the page.
+    """
+    if address is None:
         yield None
         return
-    host, port = _address(where)
+    host, port = _parse_address(address)
     metrics = Metrics()
     watch(app, metrics)
     try:
@@ -33,10 +36,11 @@ def counted(app: App, where: str | None) -> Iterator[str | None]:
         end_page()
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65_535:
         raise ConfigError(
-            f"metrics: a port from 1 to 65535, with host: in front to be seen from elsewhere, got {text!r:.60}"
+            "metrics: expected a port from 1 to 65535, or host:port to serve other machines, "
+            f"got {text!r:.60}"
         )
     return host.strip("[]") or "127.0.0.1", int(port)

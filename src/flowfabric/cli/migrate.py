@@ -1,4 +1,4 @@
-"""`flowfabric migrate`: brings a Postgres database up to this release, or prints how."""
+"""`flowfabric migrate`: migrates a Postgres database to this release, or prints the script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("pre", "post")
 
 def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: str) -> int:
     if kind is not None and kind not in KINDS:
-        raise ConfigError(f"kind: pre or post, got {kind!r}")
+        raise ConfigError(f"kind: expected pre or post, got {kind!r}")
     if as_sql:
         print(migration_script(kind, schema), end="")
         return 0
@@ -26,5 +26,5 @@ def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: s
     for title in applied:
         console.print(f"applied {title}", highlight=False)
     if not applied:
-        console.print("nothing to do: the database is up to date", highlight=False)
+        console.print("the database is up to date", highlight=False)
     return 0

@@ -1,4 +1,4 @@
-"""`flowfabric server`: the HTTP API, until it is told to stop."""
+"""`flowfabric server`: serves the HTTP API until a signal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 from rich.console import Console
 from rich.table import Table
@@ -23,28 +23,28 @@ DEV_ADDRESS = "127.0.0.1:9090"
 
 
 def run(config: str | None, console: Console, *, check: bool) -> int:
-    from flowfabric.server.config import explained, read_file, settings_of
+    from flowfabric.server.config import describe_settings, load_settings, read_config_file
 
-    file = read_file(config) if config else {}
+    file = read_config_file(config) if config else {}
     if check:
         table = Table("variable", "value", "from", "meaning", box=None, pad_edge=False)
-        for name, value, source, meaning in explained(os.environ, file):
+        for name, value, source, meaning in describe_settings(os.environ, file):
             table.add_row(Text(name), Text(value), source, Text(meaning))
         console.print(table)
-    settings = settings_of(os.environ, file)
+    settings = load_settings(os.environ, file)
     if check:
-        console.print("the configuration can be used", highlight=False)
+        console.print("the configuration is valid", highlight=False)
         return 0
-    lifecycle = _library()
+    lifecycle = _lifecycle()
 
     def announce(url: str) -> None:
-        say(f"FlowFabric on {url} ({settings.backend}); the API is described at {url}/docs")
+        say(f"FlowFabric on {url} ({settings.backend}); API documentation: {url}/docs")
         if not (settings.api_token or settings.api_tokens_file):
-            say(
-                "anybody on this machine may do everything: no FF_API_TOKEN is set, and FF_DEV_MODE=1 allows that on loopback"
-            )
+            say("no FF_API_TOKEN is set: every local user has full access (FF_DEV_MODE=1)")
 
-    with sentry.told(settings.sentry_dsn, settings.sentry_environment, settings.sentry_release):
+    with sentry.sentry_reporting(
+        settings.sentry_dsn, settings.sentry_environment, settings.sentry_release
+    ):
         log_to_stderr(settings.log)
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             runner.run(lifecycle.run(settings, announce))
@@ -61,7 +61,7 @@ def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return made
 
 
-def _library() -> Any:
+def _lifecycle() -> ModuleType:
     try:
         from flowfabric.server import lifecycle
     except ModuleNotFoundError as error:
@@ -73,14 +73,14 @@ def _library() -> Any:
     return lifecycle
 
 
-async def beside(engine: EngineProtocol) -> None:
-    """The API of an engine that is open already, for development: on loopback, for everybody there, until it is cancelled."""
+async def serve_dev_api(engine: EngineProtocol) -> None:
+    """Serve the API of an open engine on loopback without tokens, until cancelled."""
     try:
-        lifecycle = _library()
+        lifecycle = _lifecycle()
     except ConfigError as error:
         say(f"no API: {error}")
         return
-    from flowfabric.server.config import settings_of
+    from flowfabric.server.config import load_settings
 
     environ = {
         "FF_LISTEN_ADDR": DEV_ADDRESS,
@@ -89,10 +89,10 @@ async def beside(engine: EngineProtocol) -> None:
         "FF_BACKEND": "sqlite",
         "FF_WAITPOINT_HMAC_SECRET": secrets.token_hex(32),
     }
-    settings = settings_of(environ)
+    settings = load_settings(environ)
     try:
-        async with lifecycle.serving(engine, settings) as url:
-            say(f"API on {url}, described at {url}/docs; anybody on this machine may use it")
+        async with lifecycle.serve(engine, settings) as url:
+            say(f"API on {url}, documentation: {url}/docs; every local user has full access")
             await asyncio.Event().wait()
     except ConfigError as error:
-        say(f"no API: {error}, say FF_LISTEN_ADDR=127.0.0.1:0")
+        say(f"no API: {error}, or set FF_LISTEN_ADDR=127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""`flowfabric signal`: one signal to one waitpoint, by its token or as an operator."""
+"""`flowfabric signal`: delivers a signal to a waitpoint, with its token or as an operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import looking, writing
+from flowfabric.cli.database import with_reader, with_writer
+from flowfabric.cli.text import EXECUTION_ID
 from flowfabric.codec.token import MAX_TOKEN_BYTES
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
@@ -30,26 +31,30 @@ from flowfabric.model.waitpoint import (
 TOKEN_VARIABLE = "FF_WAITPOINT_TOKEN"  # noqa: S105 - the name of a variable
 SOURCE_TYPE = "user"
 EFFECTS = {
-    "resume_condition_satisfied": "that was all it waited for: the execution goes on",
-    "appended_to_waitpoint": "recorded; the execution waits on",
-    "appended_to_waitpoint_duplicate": "recorded; it adds nothing to what has arrived before, and the execution waits on",
-    "signal_ignored_matcher_failed": "recorded; a signal of this name is not waited for here, and the execution waits on",
-    "signal_ignored_not_in_condition": "recorded; nothing is waited for on this waitpoint, and the execution waits on",
-    "buffered_for_pending_waitpoint": "kept until the execution suspends on this waitpoint",
+    "resume_condition_satisfied": "the condition is satisfied; the execution resumes",
+    "appended_to_waitpoint": "recorded; the execution still waits",
+    "appended_to_waitpoint_duplicate": (
+        "recorded; it repeats an earlier signal, and the execution still waits"
+    ),
+    "signal_ignored_matcher_failed": (
+        "recorded; the waitpoint does not accept this name, and the execution still waits"
+    ),
+    "signal_ignored_not_in_condition": (
+        "recorded; the condition does not use this waitpoint, and the execution still waits"
+    ),
+    "buffered_for_pending_waitpoint": "stored until the execution suspends on this waitpoint",
 }
 REFUSALS = {
-    "missing_token": "there is none",
-    "invalid_token": "it does not open this waitpoint",
-    "token_expired": "the key it was made with has been rotated out; ask for a new one",
+    "missing_token": "no token was given",
+    "invalid_token": "it does not belong to this waitpoint",
+    "token_expired": "its signing key has been rotated out; ask for a new token",
     "hmac_secret_not_initialized": "the database has no signing key",
 }
-OPERATOR_REFUSED = (
-    "the waitpoint's own token is no longer good; in Python, resume_execution goes past it"
-)
+OPERATOR_REFUSED = "the token of the waitpoint has expired; resume_execution in Python bypasses it"
 
 
-class Given(Struct, frozen=True):
-    """What stands on the command line."""
+class SignalOptions(Struct, frozen=True):
+    """The command line."""
 
     execution: str
     waitpoint: str
@@ -64,33 +69,34 @@ class Given(Struct, frozen=True):
         return f"Given({self.name!r})"
 
 
-def run(given: Given, url: str, console: Console) -> int:
-    """What was given is never repeated in an error: a token may stand in the wrong place."""
+def run(given: SignalOptions, url: str, console: Console) -> int:
+    """Errors never repeat an argument, because a token may be in the wrong position."""
     if given.extra:
         raise ConfigError(
-            "too many arguments: expected EXECUTION WAITPOINT URL; a token goes to --token or to standard input"
+            "too many arguments: expected EXECUTION WAITPOINT URL; "
+            "pass a token in --token or on standard input"
         )
     execution, waitpoint = _execution(given.execution), _waitpoint(given.waitpoint)
     _check_options(given)
     payload = None if given.payload is None else _payload(given.payload)
     token = "" if given.operator else _token(given.token)
-    stored = asyncio.run(looking(url, lambda engine: engine.describe_execution(execution)))
+    stored = asyncio.run(with_reader(url, lambda engine: engine.describe_execution(execution)))
     if stored is None:
         raise NotFound("execution", execution)
-    told = asyncio.run(
-        writing(url, lambda engine: _deliver(engine, given, stored, waitpoint, payload, token))
+    result = asyncio.run(
+        with_writer(url, lambda engine: _deliver(engine, given, stored, waitpoint, payload, token))
     )
-    if isinstance(told, SignalDuplicate):
-        said = f"delivered before, as signal {told.existing_signal_id}; nothing changed"
+    if isinstance(result, SignalDuplicate):
+        line = f"already delivered as signal {result.existing_signal_id}; nothing changed"
     else:
-        said = f"signal {told.signal_id}: {EFFECTS.get(told.effect, told.effect)}"
-    console.print(Text(said), highlight=False, soft_wrap=True)
+        line = f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}"
+    console.print(Text(line), highlight=False, soft_wrap=True)
     return 0
 
 
 async def _deliver(
     engine: Engine,
-    given: Given,
+    given: SignalOptions,
     stored: ExecutionSnapshot,
     waitpoint: UUID,
     payload: bytes | None,
@@ -129,8 +135,10 @@ def _execution(text: str) -> ExecutionId:
     try:
         return ExecutionId(text)
     except ExecutionIdError:
-        shape = "{fp:N}:<uuid>, as `flowfabric approvals URL` shows it"
-        raise ConfigError(f"EXECUTION: an execution id of the form {shape}") from None
+        raise ConfigError(
+            f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
+            "as `flowfabric approvals URL` shows it"
+        ) from None
 
 
 def _waitpoint(text: str) -> UUID:
@@ -138,18 +146,20 @@ def _waitpoint(text: str) -> UUID:
         return parse_uuid(text)
     except ValueError:
         raise ConfigError(
-            "WAITPOINT: a waitpoint's UUID, as `flowfabric approvals URL` shows it"
+            "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
         ) from None
 
 
-def _check_options(given: Given) -> None:
+def _check_options(given: SignalOptions) -> None:
     if not given.name:
-        raise ConfigError("--name: the name of the signal, such as approved or rejected")
+        raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
     if given.operator and given.token is not None:
-        raise ConfigError("--operator and --token: one of them; an operator needs no token")
+        raise ConfigError(
+            "--operator and --token: only one of them is accepted; an operator needs no token"
+        )
     for option, value in (("--payload", given.payload), ("--source", given.source)):
         if given.operator and value is not None:
-            raise ConfigError(f"--operator and {option}: an operator's decision has a name only")
+            raise ConfigError(f"--operator and {option}: an operator's signal has only a name")
 
 
 def _payload(text: str) -> bytes:
@@ -157,11 +167,11 @@ def _payload(text: str) -> bytes:
         json.loads(text)
         return text.encode()
     except (ValueError, RecursionError):
-        raise ConfigError("--payload: JSON, such as '{\"ticket\": 7}'") from None
+        raise ConfigError("--payload: expected JSON, such as '{\"ticket\": 7}'") from None
 
 
 def _token(given: str | None) -> str:
-    """From the option, the environment or standard input, in that order; typed in, it is not shown."""
+    """The token from the option, the environment or standard input; a typed token is not shown."""
     found = given if given is not None else os.environ.get(TOKEN_VARIABLE)
     if found is None:
         found = (
@@ -172,7 +182,8 @@ def _token(given: str | None) -> str:
     found = found.strip()
     if not found:
         raise ConfigError(
-            f"no token: give it by --token, in {TOKEN_VARIABLE} or on standard input, or say --operator"
+            f"no token: pass it in --token, in {TOKEN_VARIABLE} or on standard input, "
+            "or use --operator"
         )
     try:
         found.encode()

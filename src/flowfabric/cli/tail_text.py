@@ -1,4 +1,4 @@
-"""Frames as a person reads them, or as one JSON object per line."""
+"""Renders frames as text, or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ import json
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.flow_view import clean
+from flowfabric.cli.text import clean
 from flowfabric.model.stream import StreamFrame
 
-RUNNING_TEXT = ("stdout", "delta")
-"""Parts of one text: they are joined as they come. Everything else gets a line of its own."""
+INLINE_TYPES = ("stdout", "delta")
+"""Frame types that are parts of one text. A frame of any other type is a separate line."""
 _BINARY = "base64"
-ENDS = {
-    "attempt_success": "has ended well",
-    "attempt_failure": "has failed",
+CLOSE_REASONS = {
+    "attempt_success": "succeeded",
+    "attempt_failure": "failed",
     "attempt_cancelled": "was cancelled",
-    "lease_expired": "has lost its worker",
-    "lease_revoked": "was taken from its worker",
-    "reclaimed": "was given up for another",
-    "expired": "has run out of time",
-    "suspension_timeout": "has waited too long",
+    "lease_expired": "lost its lease",
+    "lease_revoked": "lost its lease to an operator",
+    "reclaimed": "was reclaimed by another worker",
+    "expired": "exceeded its time limit",
+    "suspension_timeout": "was suspended too long",
     "dependency_impossible": "was skipped",
 }
 
 
 def readable(text: str) -> str:
-    """Line ends and tabs stay; nothing else may steer a terminal."""
+    """The text with line ends and tabs, without other control characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in lines)
 
 
-def runs_on(frame: StreamFrame) -> bool:
+def is_inline(frame: StreamFrame) -> bool:
     return (
-        frame.fields.get("frame_type") in RUNNING_TEXT
+        frame.fields.get("frame_type") in INLINE_TYPES
         and frame.mode != "summary"
         and not _is_binary(frame)
     )
 
 
-def line_of(frame: StreamFrame) -> str:
-    """A frame that stands on its own: what it is, and what it says."""
+def render_line(frame: StreamFrame) -> str:
+    """The line of a frame that is not part of a running text."""
     kind = clean(frame.fields.get("frame_type", ""))
     if frame.mode == "summary":
         kind = f"summary {clean(frame.fields.get('summary_version', '?'))}"
@@ -55,7 +55,7 @@ def _is_binary(frame: StreamFrame) -> bool:
 
 
 class Printer:
-    """Frames go to one place, what is said about them to another: the text alone can be kept in a file."""
+    """Writes frames to `out` and remarks to `notes`, so that the output can be redirected alone."""
 
     def __init__(self, out: Console, notes: Console, *, as_json: bool) -> None:
         self._out, self._notes, self._as_json = out, notes, as_json
@@ -69,27 +69,28 @@ class Printer:
             )
             return
         if self._attempt not in (None, attempt):
-            self.note(f"attempt {attempt} begins")
+            self.note(f"attempt {attempt} started")
         self._attempt = attempt
-        if runs_on(frame):
+        if is_inline(frame):
             self._write(readable(frame.fields.get("payload", "")))
             return
         self._end_line()
         style = "red" if frame.fields.get("frame_type") == "stderr" else "cyan"
-        self._out.print(Text(line_of(frame), style), highlight=False, soft_wrap=True)
+        self._out.print(Text(render_line(frame), style), highlight=False, soft_wrap=True)
         self._out.file.flush()
 
     def closing(self, attempt: int, closed_at: int | None, closed_reason: str | None) -> None:
         if self._as_json:
-            said = {"attempt": attempt, "closed_at": closed_at, "closed_reason": closed_reason}
-            self._write(json.dumps(said) + "\n")
+            line = {"attempt": attempt, "closed_at": closed_at, "closed_reason": closed_reason}
+            self._write(json.dumps(line) + "\n")
         elif closed_reason is not None:
             self.note(
-                f"attempt {attempt} {ENDS.get(closed_reason, 'has ended')} ({clean(closed_reason)})"
+                f"attempt {attempt} {CLOSE_REASONS.get(closed_reason, 'ended')} "
+                f"({clean(closed_reason)})"
             )
 
-    def still(self, state: str) -> None:
-        """There is no more to show, and that was not the end of an attempt."""
+    def state(self, state: str) -> None:
+        """Note the state when the output stops before the end of an attempt."""
         if not self._as_json:
             self.note(f"the execution is {state}")
 

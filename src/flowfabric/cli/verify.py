@@ -1,38 +1,37 @@
-"""`flowfabric verify`: the invariants over a database, as a table or as JSON."""
+"""`flowfabric verify`: checks the invariants of a database; a table or JSON."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from flowfabric.connect import read_tables
 from flowfabric.verify.invariants import CHECKS, Violation
-from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
 
 SHOWN_VIOLATIONS = 20
 
 
 def load(url: str) -> Snapshot:
-    return world_of(read_tables(url, TABLES_READ))
+    return snapshot_of(read_tables(url, TABLES_READ))
 
 
-def summary(world: Snapshot) -> dict[str, int]:
-    """What a person wants to know first, counted from the rows and the events."""
-    states = Counter(execution.public_state for execution in world.executions.values())
+def summary(snapshot: Snapshot) -> dict[str, int]:
+    """Counts of executions by outcome, from rows and events."""
+    states = Counter(execution.public_state for execution in snapshot.executions.values())
     ends = {
         key: sum(e["outcome"] == "success" for e in events)
-        for key, events in world.completions.items()
+        for key, events in snapshot.completions.items()
     }
-    replays = {key: execution.replay_count for key, execution in world.executions.items()}
+    replays = {key: execution.replay_count for key, execution in snapshot.executions.items()}
     return {
-        "created": len(world.executions),
+        "created": len(snapshot.executions),
         "completed once": sum(n == 1 for n in ends.values()),
         "taken over": sum(
-            execution.lease_reclaim_count > 0 for execution in world.executions.values()
+            execution.lease_reclaim_count > 0 for execution in snapshot.executions.values()
         ),
         "not ended": sum(n for state, n in states.items() if state not in _ENDED),
         "done twice": sum(n > 1 + replays.get(key, 0) for key, n in ends.items()),
@@ -43,13 +42,13 @@ _ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
 
 
 def run(url: str, console: Console, *, as_json: bool) -> int:
-    world = load(url)
-    found = {name: list(each(world)) for name, each in CHECKS.items()}
+    snapshot = load(url)
+    found = {name: list(each(snapshot)) for name, each in CHECKS.items()}
     violations = [v for several in found.values() for v in several]
     if as_json:
-        console.print_json(json.dumps(_report(world, violations)))
+        console.print_json(json.dumps(_report(snapshot, violations)))
     else:
-        console.print(_table(world, found))
+        console.print(_table(snapshot, found))
         for violation in violations[:SHOWN_VIOLATIONS]:
             console.print(
                 f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}",
@@ -58,13 +57,13 @@ def run(url: str, console: Console, *, as_json: bool) -> int:
     return 1 if violations else 0
 
 
-def _report(world: Snapshot, violations: list[Violation]) -> dict[str, Any]:
+def _report(snapshot: Snapshot, violations: list[Violation]) -> dict[str, object]:
     listed = [{"invariant": v.invariant, "subject": v.subject, "says": v.says} for v in violations]
-    return {**{k.replace(" ", "_"): n for k, n in summary(world).items()}, "violations": listed}
+    return {**{k.replace(" ", "_"): n for k, n in summary(snapshot).items()}, "violations": listed}
 
 
-def _table(world: Snapshot, found: dict[str, list[Violation]]) -> Table:
-    table = Table(title=f"{len(world.executions)} executions checked", title_justify="left")
+def _table(snapshot: Snapshot, found: dict[str, list[Violation]]) -> Table:
+    table = Table(title=f"{len(snapshot.executions)} executions checked", title_justify="left")
     table.add_column("invariant")
     table.add_column("what must hold")
     table.add_column("violations", justify="right")

@@ -1,4 +1,4 @@
-"""`flowfabric worker`: runs the tasks of an App until it is told to stop, then finishes what it has begun."""
+"""`flowfabric worker`: runs the tasks of an App until a signal, then finishes running tasks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from flowfabric.cli.app_loader import loaded
-from flowfabric.cli.metrics_page import counted
+from flowfabric.cli.app_loader import load_app
+from flowfabric.cli.metrics_page import metrics_page
+from flowfabric.cli.text import plural
 from flowfabric.connect import is_http, is_postgres, postgres_options
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.observe import sentry
 from flowfabric.observe.logs import VARIABLE
 from flowfabric.observe.logs import log_to_stderr as json_to_stderr
+from flowfabric.remote.backoff import pauses
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.worker import Worker
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Wanted(Struct, frozen=True):
-    """How the worker is to be run."""
+class WorkerOptions(Struct, frozen=True):
+    """The options of a worker."""
 
     target: str
     url: str | None = None
@@ -39,41 +41,42 @@ class Wanted(Struct, frozen=True):
     metrics: str | None = None
 
 
-def run(wanted: Wanted) -> int:
-    with sentry.told_from_environment():
+def run(wanted: WorkerOptions) -> int:
+    with sentry.sentry_from_environment():
         return _run(wanted)
 
 
-def _run(wanted: Wanted) -> int:
-    app = loaded(wanted.target)
+def _run(wanted: WorkerOptions) -> int:
+    app = load_app(wanted.target)
     if wanted.url is not None:
         app.url = wanted.url
     if in_memory(app.url):
         raise ConfigError(
-            f"{wanted.target}: {app.url} is seen by its own process only; say --url sqlite:///path or postgresql://..."
+            f"{wanted.target}: {app.url} is visible to one process only; "
+            "use --url sqlite:///path or postgresql://..."
         )
-    lanes = lanes_of(app, wanted)
+    lanes = selected_lanes(app, wanted)
     log_to_stderr()
-    with counted(app, wanted.metrics) as page:
+    with metrics_page(app, wanted.metrics) as page:
         if page is not None:
             say(f"metrics on {page}")
         asyncio.run(serve(app, wanted, lanes))
     return 0
 
 
-def lanes_of(app: App, wanted: Wanted) -> list[str]:
-    """Those asked for, each with at least one task, or all there are."""
+def selected_lanes(app: App, wanted: WorkerOptions) -> list[str]:
+    """The requested lanes, each with at least one task, or all lanes of the App."""
     if wanted.lanes is None:
         return app.lanes
     asked = [lane.strip() for lane in wanted.lanes.split(",") if lane.strip()]
-    strange = [lane for lane in asked if lane not in app.lanes]
-    if strange or not asked:
-        said = (
-            f"no task of {wanted.target} is on {', '.join(strange)}"
-            if strange
-            else "at least one lane is needed"
+    unknown = [lane for lane in asked if lane not in app.lanes]
+    if unknown or not asked:
+        reason = (
+            f"no task of {wanted.target} is on {', '.join(unknown)}"
+            if unknown
+            else "expected at least one lane"
         )
-        raise ConfigError(f"lanes: {said}; there are {', '.join(app.lanes)}")
+        raise ConfigError(f"lanes: {reason}; its lanes are {', '.join(app.lanes)}")
     return sorted(set(asked))
 
 
@@ -82,7 +85,7 @@ def in_memory(url: str) -> bool:
 
 
 def log_to_stderr() -> None:
-    """Unless the user's own code has said where to. With FF_LOG set, as JSON, and as much as it says."""
+    """Log as JSON if FF_LOG is set, else as text unless the user's code has configured logging."""
     if os.environ.get(VARIABLE):
         json_to_stderr()
     else:
@@ -90,25 +93,28 @@ def log_to_stderr() -> None:
 
 
 def say(text: str) -> None:
-    """At once, whoever reads it."""
+    """Write a line without buffering, also to a pipe."""
     os.write(sys.stdout.fileno(), f"{text}\n".encode())
 
 
 def shown_url(url: str) -> str:
-    """Without who and with which password."""
+    """The URL without user and password."""
     return f"postgresql://{postgres_options(url).shown}" if is_postgres(url) else url
 
 
 async def serve(
     app: App,
-    wanted: Wanted,
+    wanted: WorkerOptions,
     lanes: Sequence[str],
     *,
     middleware: Sequence[Middleware] = (),
     also_stop: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
-    """Until a signal; a second one does not wait for what runs. `also_stop` is given another way to be told."""
-    await reached(app)
+    """Run until a signal; a second signal does not wait for running tasks.
+
+    `also_stop` receives a function that stops the worker as a signal does.
+    """
+    await wait_for_server(app)
     async with app:
         worker = Worker(
             app,
@@ -119,55 +125,52 @@ async def serve(
         )
         stopper = Stopper(worker, wanted.grace)
         working = asyncio.create_task(worker.run())
-        await asyncio.sleep(
-            0
-        )  # it has begun to listen to the signals; here they are answered in words as well
+        await asyncio.sleep(0)  # the worker installs its signal handlers first; replace them
         for number in SIGNALS:
             with suppress(ValueError, RuntimeError):
-                asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
+                asyncio.get_running_loop().add_signal_handler(number, stopper.on_signal)
         if also_stop is not None:
             also_stop(stopper.stop)
-        say(f"{wanted.target}: {_counted(app, lanes, wanted)} on {shown_url(app.url)}")
+        say(f"{wanted.target}: {_describe(app, lanes, wanted)} on {shown_url(app.url)}")
         await working
-        await stopper.over()
-    say(f"stopped; {worker.done} run by this worker")
+        await stopper.finish()
+    say(f"stopped; this worker has run {plural(worker.done, 'task')}")
 
 
-async def reached(app: App) -> None:
-    """A worker may be started before the server that it works for, or while that one is replaced."""
-    pause, told = FIRST_PAUSE_S, False
-    while True:
+async def wait_for_server(app: App) -> None:
+    """Connect, and retry while the server is not reachable: it may start or restart later."""
+    announced = False
+    for pause_s in pauses(FIRST_RETRY_S, 2, MAX_RETRY_S):
         try:
             await app.engine()
             return
         except TransportError as error:
             if not is_http(app.url) or not error.retryable:
                 raise
-            if not told:
-                told = True
+            if not announced:
+                announced = True
                 say(f"waiting for the server: {error}")
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, LAST_PAUSE_S)
+        await asyncio.sleep(pause_s)
 
 
-def _counted(app: App, lanes: Sequence[str], wanted: Wanted) -> str:
+def _describe(app: App, lanes: Sequence[str], wanted: WorkerOptions) -> str:
     tasks = sorted(name for name, task in app.tasks.items() if task.lane in lanes)
-    plural = "task" if len(tasks) == 1 else "tasks"
-    return f"{plural} {', '.join(tasks)}; lanes {', '.join(lanes)}; {wanted.concurrency} at once;"
+    noun = "task" if len(tasks) == 1 else "tasks"
+    return f"{noun} {', '.join(tasks)}; lanes {', '.join(lanes)}; {wanted.concurrency} at once;"
 
 
 class Stopper:
-    """Lets a worker finish, and says so. Asked by a second signal, it gives back what is not finished yet."""
+    """Stops a worker after its running tasks; a second signal releases the unfinished ones."""
 
     def __init__(self, worker: Worker, grace: Span) -> None:
         self._worker, self._grace = worker, grace
         self._stops: list[asyncio.Task[None]] = []
         self._signals = 0
 
-    def signalled(self) -> None:
+    def on_signal(self) -> None:
         self._signals += 1
         if self._signals == 2:
-            say("not waiting: what is not finished is given back")
+            say("second signal: releasing unfinished tasks")
             self._stops.append(asyncio.create_task(self._worker.stop(0)))
         self.stop()
 
@@ -175,13 +178,9 @@ class Stopper:
         if self._stops:
             return
         running = self._worker.running
-        rest = (
-            f"{running} still running, finishing within {self._grace}"
-            if running
-            else "nothing is running"
-        )
-        say(f"stopping: {rest}")
+        rest = f"waiting up to {self._grace} for {plural(running, 'task')}"
+        say(f"stopping: {rest if running else 'no task is running'}")
         self._stops.append(asyncio.create_task(self._worker.stop()))
 
-    async def over(self) -> None:
+    async def finish(self) -> None:
         await asyncio.gather(*self._stops)

@@ -1,1 +1,1 @@
-"""Background work, one loop a file, all of one shape. Every step is idempotent, so two processes may run them."""
+"""Background loops. Every step is idempotent, so several processes may run them."""

@@ -1,34 +1,29 @@
-"""What waited for a time becomes claimable when it comes."""
+"""Makes delayed executions claimable at their time."""
 
 from __future__ import annotations
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BATCH, Worklist
+from flowfabric.loops.loop import BATCH, BaseLoop, Worklist
 from flowfabric.rules.executions.operator_actions import SWEEP_DELAYED
 
 
-class DelayedPromoter:
+class DelayedPromoter(BaseLoop):
     name = "delayed_promoter"
-    topic = "delayed"
+    topic = index = "delayed"
     timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.delayed_promoter_ms
-        self._wanted = settings.wanted
-        self._due = Worklist(self.name, settings.wanted)
+        super().__init__(settings, settings.delayed_promoter_ms)
+        self._worklist = Worklist(self.name, settings.wanted)
 
     async def run(self, engine: Engine) -> int:
-        if not self._wanted.empty:
-            return await self._due.each(
-                engine, "delayed", await engine.store.now_ms(), engine.promote_delayed
-            )
+        if not self.wanted.empty:
+            now = await engine.store.now_ms()
+            return await self._worklist.run_index(engine, self.index, now, engine.promote_delayed)
         done = 0
         while True:
             promoted = len(await engine.store.sweep(SWEEP_DELAYED(0), BATCH))
             done += promoted
             if promoted < BATCH:
                 return done
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return await engine.store.next_due("delayed")

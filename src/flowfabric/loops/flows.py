@@ -1,4 +1,4 @@
-"""What keeps flows going when somebody crashed in the middle: lost completions, siblings, owed cancels, and the summaries."""
+"""The loops of flows: they finish what a crashed process left undone, and update summaries."""
 
 from __future__ import annotations
 
@@ -7,95 +7,76 @@ from uuid import UUID
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
+from flowfabric.loops.loop import BaseLoop
 
 log = logging.getLogger("flowfabric.loops")
 
 MAX_PROJECTED = 200
 
 
-class DependencyReconciler:
-    """Completions whose consequences nobody saw to, a page of what is blocked, and children whose parent has ended."""
+class DependencyReconciler(BaseLoop):
+    """Dispatches undispatched completions, rechecks blocked members, cancels orphaned children."""
 
     name = topic = "dependency_reconciler"
-    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.dependency_reconciler_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.dependency_reconciler_ms)
         self._after: tuple[int, UUID] | None = None
         self._orphans_after: tuple[int, UUID] | None = None
 
     async def run(self, engine: Engine) -> int:
-        done = await engine.dispatch_completions(self._wanted)
+        done = await engine.dispatch_completions(self.wanted)
         rechecked, self._after = await engine.recheck_blocked(self._after)
         cancelled, self._orphans_after = await engine.cancel_orphans(self._orphans_after)
         return done + rechecked + cancelled
 
-    async def next_due(self, engine: Engine) -> int | None:
-        return None
 
-
-class EdgeCancelDispatcher:
-    """Groups that have fired and whose siblings still run."""
+class EdgeCancelDispatcher(BaseLoop):
+    """Cancels the running siblings of satisfied edge groups."""
 
     name = "edge_cancel_dispatcher"
-    topic = "cancel_groups"
+    topic = index = "cancel_groups"
     timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.edge_cancel_dispatcher_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.edge_cancel_dispatcher_ms)
 
     async def run(self, engine: Engine) -> int:
-        return (await engine.dispatch_sibling_cancels(wanted=self._wanted))["dispatched"]
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return await engine.store.next_due("cancel_groups")
+        return (await engine.dispatch_sibling_cancels(wanted=self.wanted))["dispatched"]
 
 
-class EdgeCancelReconciler:
-    """Groups on the queue that have nothing left to cancel."""
+class EdgeCancelReconciler(BaseLoop):
+    """Removes edge groups with nothing left to cancel from the queue."""
 
     name = topic = "edge_cancel_reconciler"
-    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.edge_cancel_reconciler_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.edge_cancel_reconciler_ms)
 
     async def run(self, engine: Engine) -> int:
-        return await engine.reconcile_sibling_cancels(wanted=self._wanted)
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return None
+        return await engine.reconcile_sibling_cancels(wanted=self.wanted)
 
 
-class CancelReconciler:
-    """Cancels that a flow owes its members."""
+class CancelReconciler(BaseLoop):
+    """Cancels members of cancelled flows that are not cancelled yet."""
 
     name = "cancel_reconciler"
     topic = "cancel_backlog"
-    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.cancel_reconciler_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.cancel_reconciler_ms)
 
     async def run(self, engine: Engine) -> int:
-        return await engine.reconcile_cancel_backlog(wanted=self._wanted)
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return None
+        return await engine.reconcile_cancel_backlog(wanted=self.wanted)
 
 
-class FlowProjector:
-    """Summaries of flows that still move, some at a time."""
+class FlowProjector(BaseLoop):
+    """Updates the summaries of unsettled flows, one page per run."""
 
     name = topic = "flow_projector"
-    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.flow_projector_ms
+        super().__init__(settings, settings.flow_projector_ms)
         self._after: tuple[int, UUID] | None = None
 
     async def run(self, engine: Engine) -> int:
@@ -105,11 +86,8 @@ class FlowProjector:
             try:
                 done += await engine.project_flow_summary(flow.flow_id)
             except Exception:
-                log.exception("the summary of flow %s has to wait", flow.flow_id)
+                log.exception("flow summary not updated", extra={"flow_id": str(flow.flow_id)})
         self._after = (
             (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_PROJECTED else None
         )
         return done
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return None

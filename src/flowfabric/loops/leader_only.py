@@ -1,4 +1,4 @@
-"""Loops that run in one process at a time: in the one that was elected, for as long as it leads."""
+"""Loops that run in one process at a time: in the elected leader, while it leads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.loops.supervisor import Supervisor
@@ -14,7 +14,7 @@ from flowfabric.loops.supervisor import Supervisor
 log = logging.getLogger("flowfabric.loops")
 
 GRACE_S = 5.0
-AGAIN_S = 1.0
+RETRY_S = 1.0
 Make = Callable[[], AbstractAsyncContextManager[Supervisor]]
 
 
@@ -27,7 +27,10 @@ class Election(Protocol):
 
 
 class LeaderOnly:
-    """`make` opens what the loops need when this process begins to lead, and closes it when it no longer does."""
+    """`make` opens the resources of the loops when this process becomes leader.
+
+    They are closed when it loses the lead.
+    """
 
     def __init__(self, election: Election, make: Make) -> None:
         self.election, self._make = election, make
@@ -43,7 +46,7 @@ class LeaderOnly:
 
     @property
     def is_running(self) -> bool:
-        """Whether it works, or stands by while another process does."""
+        """Whether the loops run, or stand by while another process leads."""
         running = self._running
         return (
             self._task is not None
@@ -60,7 +63,7 @@ class LeaderOnly:
         self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
 
     async def stop(self, grace_s: float) -> None:
-        """Lets running passes finish within the grace, then lets go of the lead."""
+        """Let running cycles finish within the grace, then resign."""
         self._grace_s = grace_s
         self._stopping.set()
         if self._task is not None:
@@ -74,9 +77,9 @@ class LeaderOnly:
                 if await self._until(self.election.won()):
                     await self._lead()
             except Exception:
-                log.exception("leading the loops failed; another process may lead")
+                log.exception("leadership of the loops failed; resigning")
                 await self.election.resign()
-                await self._until(asyncio.sleep(AGAIN_S))
+                await self._until(asyncio.sleep(RETRY_S))
 
     async def _lead(self) -> None:
         async with self._make() as supervisor:
@@ -89,16 +92,17 @@ class LeaderOnly:
                 self._running = None
                 await supervisor.stop(self._grace_s)
 
-    async def _until(self, happens: Coroutine[Any, Any, None]) -> bool:
-        """Waits for it; False when stopped. What was opened is never left by a cancel, so that it is closed."""
-        happening, stopping = (
-            asyncio.ensure_future(happens),
-            asyncio.ensure_future(self._stopping.wait()),
-        )
-        await asyncio.wait({happening, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        happening.cancel()
+    async def _until(self, event: Coroutine[object, object, None]) -> bool:
+        """Wait for the event; False when stopped.
+
+        `stop` does not cancel this task, so that opened resources are closed.
+        """
+        waiting = asyncio.ensure_future(event)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
         stopping.cancel()
-        await asyncio.gather(happening, stopping, return_exceptions=True)
-        if not happening.cancelled():
-            happening.result()
+        await asyncio.gather(waiting, stopping, return_exceptions=True)
+        if not waiting.cancelled():
+            waiting.result()
         return not self._stopping.is_set()

@@ -1,4 +1,4 @@
-"""Leases that ran out are marked; what nobody reclaims within the grace goes back to its lane."""
+"""Marks expired leases, and requeues executions that no worker reclaims within the grace."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import BATCH, Worklist
-from flowfabric.model.lease import ReclaimCapExceeded
+from flowfabric.loops.loop import BATCH, BaseLoop, Worklist
+from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import GetAll, Row
 
 STILL_LOST = ("not_yet_due", "granted")
-"""Found and left as it is: the grace begins when a lease is marked, which may be late, and a grant may outlast it."""
+"""Answers that leave an execution lost: the grace starts when the lease is marked, which may be
+late, and a reclaim grant may outlast the grace."""
 
 
-class LeaseExpiry:
+class LeaseExpiry(BaseLoop):
     name = "lease_expiry"
     topic = "leased"
     timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.lease_expiry_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.lease_expiry_ms)
         self._expired = Worklist(self.name, settings.wanted)
         self._lost = Worklist(self.name, settings.wanted)
 
@@ -33,30 +33,44 @@ class LeaseExpiry:
         done = await self._mark(engine, now)
         grace = engine.settings.lease_reclaim_grace_ms
         if grace >= 0:
-            moved: list[ExecutionId] = []
-
-            async def requeue(ident: ExecutionId) -> None:
-                answer = await engine.requeue_lost(ident)
-                if isinstance(answer, ReclaimCapExceeded):
-                    engine.telemetry.reclaimed("cap_exceeded")
-                if answer not in STILL_LOST:
-                    moved.append(ident)
-
-            await self._lost.each(engine, "lost", now - grace, requeue)
-            done += len(moved)
+            done += await self._requeue(engine, now - grace)
         await engine.drop_expired_grants()
         return done
 
+    async def _requeue(self, engine: Engine, upto: int) -> int:
+        moved: list[ExecutionId] = []
+
+        async def requeue(ident: ExecutionId) -> None:
+            answer = await engine.requeue_lost(ident)
+            if isinstance(answer, ReclaimCapExceeded):
+                engine.telemetry.reclaimed("cap_exceeded")
+            if answer not in STILL_LOST:
+                moved.append(ident)
+
+        await self._lost.run_index(engine, "lost", upto, requeue)
+        return len(moved)
+
     async def _mark(self, engine: Engine, now: int) -> int:
-        if not self._wanted.empty:
-            return await self._expired.each(engine, "leased", now, engine.mark_lease_expired_if_due)
+        if not self.wanted.empty:
+            return await self._mark_wanted(engine, now)
         done = 0
         while True:
             swept = await engine.store.sweep(SWEEP_EXPIRED(0), BATCH)
-            await _tell(engine, swept)
+            await _report(engine, swept)
             done += len(swept)
             if len(swept) < BATCH:
                 return done
+
+    async def _mark_wanted(self, engine: Engine, now: int) -> int:
+        marked: list[Row] = []
+
+        async def mark(ident: ExecutionId) -> None:
+            if isinstance(await engine.mark_lease_expired_if_due(ident), MarkedExpired):
+                marked.append((ident.partition_index, ident.uuid))
+
+        done = await self._expired.run_index(engine, "leased", now, mark)
+        await _report(engine, marked)
+        return done
 
     async def next_due(self, engine: Engine) -> int | None:
         leased, lost, granted = await asyncio.gather(
@@ -68,10 +82,9 @@ class LeaseExpiry:
         return min((t for t in (leased, requeue, lapse) if t is not None), default=None)
 
 
-async def _tell(engine: Engine, marked: list[Row]) -> None:
-    """Whose leases ran out, by lane, if anybody wants to know."""
+async def _report(engine: Engine, marked: list[Row]) -> None:
+    """Count expired leases by lane, if metrics are enabled."""
     if marked and engine.telemetry is not NO_TELEMETRY:
-        for (lane,) in (
-            await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))
-        ).rows[0]:
+        loaded = await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))
+        for (lane,) in loaded.rows[0]:
             engine.telemetry.lease_expired(lane)

@@ -1,4 +1,4 @@
-"""Loops on a thread with an event loop of their own: code that blocks the caller's event loop does not hold them up."""
+"""Runs the loops on a thread with its own event loop: blocking user code cannot stall them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 log = logging.getLogger("flowfabric.loops")
 
 MARGIN_S = 10.0
-"""What closing may take beyond the grace of the passes."""
+"""Longest time that closing may take after the grace of the cycles."""
 
 
 class Loops(Protocol):
@@ -58,14 +58,14 @@ class LoopThread:
         self._began.wait()
 
     def end(self, grace_s: float = 0.0) -> None:
-        """Asks the thread to end and does not wait; safe from any thread."""
+        """Ask the thread to end without waiting; safe from any thread."""
         self._grace_s = grace_s
         if self._loop is not None and self._stopping is not None:
-            with suppress(RuntimeError):  # it has ended already
+            with suppress(RuntimeError):  # the event loop has ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def stop(self, grace_s: float) -> None:
-        """Lets running passes finish within the grace."""
+        """Let running cycles finish within the grace, then end the thread."""
         here, ended = asyncio.get_running_loop(), asyncio.Event()
         self._on_end = lambda: here.call_soon_threadsafe(ended.set)
         self.end(grace_s)
@@ -73,18 +73,17 @@ class LoopThread:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s + MARGIN_S):
                     await ended.wait()
-                    await asyncio.to_thread(
-                        self._thread.join, MARGIN_S
-                    )  # it said so just before its end
+                    # `ended` is set just before the thread ends
+                    await asyncio.to_thread(self._thread.join, MARGIN_S)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
         except Exception:
-            log.exception("the thread of the loops ended")
+            log.exception("thread of the background loops failed")
         finally:
             self._began.set()
-            with suppress(RuntimeError):  # the event loop that waited is closed
+            with suppress(RuntimeError):  # the waiting event loop is closed
                 self._on_end()
 
     async def _serve(self) -> None:

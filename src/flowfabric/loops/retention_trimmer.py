@@ -1,40 +1,31 @@
-"""What ended long ago is forgotten, with idempotency keys past their window and live frames past their time."""
+"""Removes executions past their retention, expired idempotency keys and expired live frames."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BATCH
+from flowfabric.loops.loop import BATCH, BaseLoop, drain
 
 
-class RetentionTrimmer:
+class RetentionTrimmer(BaseLoop):
     name = "retention_trimmer"
     topic = "retention"
-    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms = settings.retention_ms
-        self._wanted = settings.wanted
+        super().__init__(settings, settings.retention_ms)
 
     async def run(self, engine: Engine) -> int:
         done, cursor = 0, None
         while True:
             page = await engine.list_lanes(cursor, BATCH)
             for lane in page.items:
-                while (
-                    trimmed := await engine.trim_retention(lane, batch=BATCH, wanted=self._wanted)
-                ) > 0:
-                    done += trimmed
+                trim = partial(engine.trim_retention, lane, batch=BATCH, wanted=self.wanted)
+                done += await drain(trim)
             cursor = page.next_cursor
             if cursor is None:
-                for forget in (
-                    engine.forget_idempotency_keys,
-                    engine.forget_signal_keys,
-                    engine.forget_live_frames,
-                ):
-                    while (forgotten := await forget()) > 0:
-                        done += forgotten
-                return done
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return None
+                break
+        done += await drain(engine.forget_idempotency_keys)
+        done += await drain(engine.forget_signal_keys)
+        return done + await drain(engine.forget_live_frames)

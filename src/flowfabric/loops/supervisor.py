@@ -1,4 +1,4 @@
-"""Runs the loops: each sleeps until its next due time, is woken by earlier ones, and drains on shutdown."""
+"""Runs the loops: each sleeps until its next due time, or until a wake-up of its topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.flows import (
     CancelReconciler,
@@ -20,7 +19,7 @@ from flowfabric.loops.flows import (
     FlowProjector,
 )
 from flowfabric.loops.lease_expiry import LeaseExpiry
-from flowfabric.loops.limits import LimitReleaser, QuotaReconciler
+from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitReleaser, QuotaReconciler
 from flowfabric.loops.loop import Loop
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -61,13 +60,14 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
 
 
 SLACK_S = 5.0
-"""What a pass itself may take beyond that."""
+"""Longest duration of a cycle that still counts as running, beside three intervals."""
 
 
 def until_step(began: float, now: float, interval: float) -> float:
-    """How long until the next of the steps that lie an interval apart.
+    """Seconds until the next multiple of the interval since the start.
 
-    Loops that find nothing due look in step, so that one statement answers those of one moment. A timer may be a little early.
+    Idle loops wake at the same times, so that one statement serves all of them. A timer may fire
+    up to EARLY_S early.
     """
     steps = math.floor((now + EARLY_S - began) / interval) + 1
     return began + steps * interval - now
@@ -81,13 +81,13 @@ class Supervisor:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: dict[str, asyncio.TimerHandle] = {}
         self._stopping = False
-        self._bells: dict[str, Waiter] = {}
+        self._waiters: dict[str, Waiter] = {}
         self._began = 0.0
         self._finished: dict[str, float] = {}
 
     @property
     def is_running(self) -> bool:
-        """Whether every loop has finished a cycle within three of its intervals."""
+        """Whether every loop has finished a cycle within its last three intervals."""
         if not self._tasks or any(task.done() for task in self._tasks.values()):
             return False
         now = time.monotonic()
@@ -101,11 +101,8 @@ class Supervisor:
     def start(self) -> None:
         self._began = time.monotonic()
         for loop in self.loops:
-            log.info(
-                "%s started",
-                loop.name,
-                extra={"scanner": loop.name, "interval_ms": loop.interval_ms},
-            )
+            fields = {"scanner": loop.name, "interval_ms": loop.interval_ms}
+            log.info("background loop started", extra=fields)
             self._launch(loop)
 
     def _launch(self, loop: Loop) -> None:
@@ -116,40 +113,38 @@ class Supervisor:
         task.add_done_callback(lambda ended: self._on_end(loop, ended))
 
     def _on_end(self, loop: Loop, task: asyncio.Task[None]) -> None:
-        """A loop only ends when it is stopped; one that was cancelled from outside or raised is started again."""
+        """Restart a loop that ended without `stop`: it raised, or its task was cancelled."""
         error = None if task.cancelled() else task.exception()
         if self._stopping:
             return
         self._engine.telemetry.scanner_errors(loop.name)
         why = "cancelled" if task.cancelled() else repr(error)
         log.error(
-            "%s ended (%s); restarting it",
-            loop.name,
-            why,
+            "background loop ended; restarting it",
             exc_info=error,
-            extra={"scanner": loop.name},
+            extra={"scanner": loop.name, "reason": why},
         )
         self._restarts[loop.name] = asyncio.get_running_loop().call_later(
             RESTART_S, self._restart, loop
         )
 
     def _restart(self, loop: Loop) -> None:
-        """Not where every loop was cancelled: the program cancels all its tasks, as it does at its end."""
+        """Restart, unless all loops were cancelled: asyncio does that when a program ends."""
         if len(self._tasks) == 1 or not all(task.cancelled() for task in self._tasks.values()):
             self._launch(loop)
 
     async def run_once(self) -> int:
-        """One pass of every loop, for tests and for clocks that are moved by hand."""
+        """Run one cycle of every loop, for tests and manual clocks."""
         done = 0
         for loop in self.loops:
-            done += await self._pass(loop)
+            done += await self._run_cycle(loop)
         return done
 
     async def stop(self, grace_s: float) -> None:
-        """Lets running passes finish within the grace, then ends them."""
+        """Let running cycles finish within the grace, then cancel them."""
         self._stopping = True
-        for bell in self._bells.values():
-            bell.ring()
+        for waiter in self._waiters.values():
+            waiter.ring()
         for restart in self._restarts.values():
             restart.cancel()
         tasks = list(self._tasks.values())
@@ -165,22 +160,25 @@ class Supervisor:
     def watched_by(self, onlooker: Telemetry) -> None:
         self._engine.watched_by(onlooker)
 
-    async def _pass(self, loop: Loop) -> int:
+    async def _run_cycle(self, loop: Loop) -> int:
         began = time.perf_counter()
         done = await loop.run(self._engine)
         if log.isEnabledFor(logging.DEBUG):
             elapsed_ms = round((time.perf_counter() - began) * 1_000, 1)
-            said = {"scanner": loop.name, "processed": done, "elapsed_ms": elapsed_ms}
-            log.debug("%s: scan cycle complete", loop.name, extra=said)
+            fields = {"scanner": loop.name, "processed": done, "elapsed_ms": elapsed_ms}
+            log.debug("scan cycle complete", extra=fields)
         return done
 
-    async def _look(self, loop: Loop) -> tuple[int, int | None, int]:
-        """What is due is done; when that began, when to look again, and when it was over. Finding nothing due is a cycle too."""
+    async def run_if_due(self, loop: Loop) -> tuple[int, int | None, int]:
+        """Run the loop if it is due; its start, its next due time, and its end.
+
+        A check that finds nothing due counts as a cycle.
+        """
         timer = time.perf_counter()
         began = await self._engine.store.now_ms()
         due = await loop.next_due(self._engine) if loop.timed else began
         if due is not None and due <= began:
-            await self._pass(loop)
+            await self._run_cycle(loop)
             due = await loop.next_due(self._engine)
         now = await self._engine.store.now_ms()
         self._finished[loop.name] = time.monotonic()
@@ -189,28 +187,22 @@ class Supervisor:
 
     async def _drive(self, loop: Loop) -> None:
         hub = self._engine.store.hub
-        with hub.waiter((loop.topic, None)) as bell:
-            self._bells[loop.name] = bell
+        with hub.waiter((loop.topic, None)) as waiter:
+            self._waiters[loop.name] = waiter
             while not self._stopping:
-                bell.arm()
+                waiter.arm()
                 hub.listen(loop.topic)
                 try:
-                    began, due, now = await self._look(loop)
+                    began, due, now = await self.run_if_due(loop)
                 except Exception:
                     self._engine.telemetry.scanner_errors(loop.name)
-                    log.exception(
-                        "%s: this pass failed; the next one tries again",
-                        loop.name,
-                        extra={"scanner": loop.name},
-                    )
-                    await bell.wait(AFTER_ERROR_MS / 1000)
+                    log.exception("loop cycle failed; retrying", extra={"scanner": loop.name})
+                    await waiter.wait(AFTER_ERROR_MS / 1000)
                     continue
-                later = now + 1000 * until_step(
-                    self._began, time.monotonic(), loop.interval_ms / 1000
-                )
-                soon = (
-                    later if due is None or due <= began else due
-                )  # what this pass left behind waits for something else
-                wake_at = hub.plan(loop.topic, min(soon, later))
+                wait_s = until_step(self._began, time.monotonic(), loop.interval_ms / 1000)
+                wake_at = now + 1000 * wait_s
+                if due is not None and due > began:  # items due earlier wait for something else
+                    wake_at = min(due, wake_at)
+                wake_at = hub.plan(loop.topic, wake_at)
                 if not self._stopping:
-                    await bell.wait(max(wake_at - now, SHORTEST_SLEEP_MS) / 1000)
+                    await waiter.wait(max(wake_at - now, SHORTEST_SLEEP_MS) / 1000)

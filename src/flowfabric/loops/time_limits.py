@@ -1,38 +1,32 @@
-"""Attempts that take too long and executions past their deadline are ended."""
+"""Ends attempts past their timeout and executions past their deadline."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import Worklist
+from flowfabric.loops.loop import BaseLoop, Worklist
 from flowfabric.model.state import ExpirePhase
 
 
-class _TimeLimit:
-    name: str
-    topic: str
+class _TimeLimit(BaseLoop):
     phase: ExpirePhase
     timed = True
 
     def __init__(self, settings: LoopSettings, interval_ms: int) -> None:
-        self.interval_ms = interval_ms
-        self._due = Worklist(self.name, settings.wanted)
+        super().__init__(settings, interval_ms)
+        self._worklist = Worklist(self.name, settings.wanted)
 
     async def run(self, engine: Engine) -> int:
-        async def expire(ident: ExecutionId) -> Any:
+        async def expire(ident: ExecutionId) -> object:
             return await engine.expire_execution(ident, self.phase)
 
-        return await self._due.each(engine, self.topic, await engine.store.now_ms(), expire)
-
-    async def next_due(self, engine: Engine) -> int | None:
-        return await engine.store.next_due(self.topic)
+        now = await engine.store.now_ms()
+        return await self._worklist.run_index(engine, self.index, now, expire)
 
 
 class AttemptTimeout(_TimeLimit):
-    name = topic = "attempt_timeout"
+    name = topic = index = "attempt_timeout"
     phase = ExpirePhase.ATTEMPT_TIMEOUT
 
     def __init__(self, settings: LoopSettings) -> None:
@@ -41,7 +35,7 @@ class AttemptTimeout(_TimeLimit):
 
 class ExecutionDeadline(_TimeLimit):
     name = "execution_deadline"
-    topic = "deadline"
+    topic = index = "deadline"
     phase = ExpirePhase.EXECUTION_DEADLINE
 
     def __init__(self, settings: LoopSettings) -> None:

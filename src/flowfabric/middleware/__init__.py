@@ -1,4 +1,4 @@
-"""What stands between a program and its engine, in this process: seen, counted, held back, cut off."""
+"""Middleware around an engine in this process: logs, metrics, rate limits, circuit breaker."""
 
 from flowfabric.middleware.breaker import CircuitBreakerLayer
 from flowfabric.middleware.layer import Layer, with_layers

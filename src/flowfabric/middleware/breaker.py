@@ -1,4 +1,4 @@
-"""A circuit breaker: a store that cannot be reached is left alone for a while."""
+"""A circuit breaker: refuses calls for a while after repeated transport errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ BACKEND = "ff-sdk-layer"
 
 
 class CircuitBreakerLayer(Layer):
-    """After `threshold` transport errors with no success between them, calls are refused for `cool_down` seconds.
+    """Opens after `threshold` transport errors without a success between them.
 
-    Then one call is let through. If it succeeds, all are; if it ends in a transport error, the time begins anew; if it ends in
-    another way, which may have been before the store was asked, the next call is tried.
+    While open, calls are refused for `cool_down` seconds; then one probe is let through. Its
+    success closes the breaker, and its transport error starts another cool-down. Any other error,
+    which may precede the store, lets the next call probe.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class CircuitBreakerLayer(Layer):
     ) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
             raise ConfigError(
-                f"CircuitBreakerLayer: threshold: a number of errors from 1, got {threshold!r:.80}"
+                f"CircuitBreakerLayer: threshold: expected an integer from 1, got {threshold!r:.80}"
             )
         if (
             isinstance(cool_down, bool)
@@ -38,7 +39,7 @@ class CircuitBreakerLayer(Layer):
             or not cool_down >= 0
         ):
             raise ConfigError(
-                f"CircuitBreakerLayer: cool_down: seconds from 0, got {cool_down!r:.80}"
+                f"CircuitBreakerLayer: cool_down: expected seconds from 0, got {cool_down!r:.80}"
             )
         self._threshold, self._cool_down, self._clock = threshold, cool_down, clock
         self._lock = threading.Lock()
@@ -56,7 +57,7 @@ class CircuitBreakerLayer(Layer):
             self._probe = asyncio.current_task()
 
     def after(self, method: str, elapsed: float, error: BaseException | None) -> None:
-        """While it is open, only the probe counts: others began before, and tell of times gone by."""
+        """While open, only the probe counts: other calls started before the breaker opened."""
         unreachable = isinstance(error, TransportError) and error.backend != BACKEND
         with self._lock:
             if self._opened_at is None:

@@ -1,4 +1,4 @@
-"""A layer: told before and after each call of an engine it stands around."""
+"""A layer: hooks before and after each call of an engine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from flowfabric.errors import ConfigError
 log = logging.getLogger("flowfabric.middleware")
 
 STRAIGHT = frozenset({"prepare", "shutdown_prepare", "close", "work_bell"})
-"""What opens, closes and wakes is not held back: a program that cannot close would be left with its connections."""
+"""Operations without hooks: an engine must always be able to open and to close its connections."""
 
 
 class Layer:
-    """Subclass it for one of your own. One layer may stand around several engines, in several threads."""
+    """Base class of layers. One layer may wrap several engines, in several threads."""
 
     def before(self, method: str) -> None:
-        """May raise, and the call is not made."""
+        """Called before the operation; an exception prevents the call."""
 
     def after(self, method: str, elapsed: float, error: BaseException | None) -> None:
-        """Always told: seconds, 0 if `before` raised, and the error that came of it, or None."""
+        """Called after the operation with its seconds (0 if `before` raised) and its error."""
 
 
 @overload
@@ -45,7 +45,7 @@ def with_layers(
 def with_layers(
     engine: EngineProtocol, *layers: Layer, clock: Callable[[], float] = time.perf_counter
 ) -> EngineProtocol:
-    """The same engine with these around it; the last is the outermost, and asked first. Subscriptions pass by all of them."""
+    """The engine wrapped in layers; the last is the outermost. Subscriptions bypass all layers."""
     for layer in checked(layers):
         engine = wrapped(engine, _Hooks(layer, clock).wrap)
     return engine
@@ -56,7 +56,8 @@ def checked(layers: Iterable[object]) -> list[Layer]:
     for layer in layers:
         if not isinstance(layer, Layer):
             raise ConfigError(
-                f"layers: objects of a subclass of Layer, such as TracingLayer(), got {layer!r:.80}"
+                "layers: expected objects of a subclass of Layer, such as TracingLayer(), "
+                f"got {layer!r:.80}"
             )
         found.append(layer)
     return found
@@ -89,10 +90,9 @@ class _Hooks:
         return layered
 
     def _after(self, name: str, elapsed: float, error: BaseException | None) -> None:
-        """What was done is done, and its answer is not lost by telling of it."""
+        """Call `after`; its failure does not affect the answer of the operation."""
         try:
             self._layer.after(name, elapsed, error)
         except Exception:
-            log.exception(
-                "%s: %s could not take the end of a call", name, type(self._layer).__name__
-            )
+            fields = {"method": name, "layer": type(self._layer).__name__}
+            log.exception("layer failed after a call", extra=fields)

@@ -1,4 +1,4 @@
-"""Each call told to a sink of yours."""
+"""Reports each call to a sink."""
 
 from __future__ import annotations
 
@@ -32,30 +32,31 @@ UNKNOWN = "unknown"
 
 
 def category(error: BaseException) -> str:
-    """One of nine words, few enough for a label. A call that was cancelled, timed out or found no room is unknown."""
+    """The category of an error, one of nine; unknown for cancelled, timed-out and other calls."""
     return next((name for name, kinds in _CATEGORIES if isinstance(error, kinds)), UNKNOWN)
 
 
 class Ok(Struct, frozen=True):
-    """It was answered."""
+    """The call was answered."""
 
 
 class Err(Struct, frozen=True):
-    """It was refused, or not answered."""
+    """The call failed."""
 
     category: str
 
 
 class Sink(Protocol):
     def record_call(self, method: str, elapsed: float, outcome: Ok | Err) -> None:
-        """Seconds; 0 when it was not made."""
+        """`elapsed`: seconds; 0 if a layer prevented the call."""
 
 
 class MetricsLayer(Layer):
     def __init__(self, sink: Sink) -> None:
         if not callable(getattr(sink, "record_call", None)):
             raise ConfigError(
-                f"MetricsLayer: sink: an object with record_call(method, elapsed, outcome), got {sink!r:.80}"
+                "MetricsLayer: sink: expected an object with "
+                f"record_call(method, elapsed, outcome), got {sink!r:.80}"
             )
         self._sink = sink
 

@@ -1,4 +1,4 @@
-"""Token buckets: so many calls a second, and what is more is refused before it is made."""
+"""Token buckets: calls above a rate are refused before they are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_RATE = 1.0
 
 
 class Bucket:
-    """Holds as many tokens as come in a second, and is full to begin with."""
+    """A token bucket that holds the tokens of one second and starts full."""
 
     def __init__(self, rate: float, now: float) -> None:
         self._rate = max(float(rate), MIN_RATE)
@@ -31,10 +31,11 @@ class Bucket:
 
 
 class RateLimitLayer(Layer):
-    """`RateLimitLayer(per_second=100)` for all calls together, or by kinds of them:
+    """Limits all calls together, or calls by kind.
 
-    `RateLimitLayer(classifier=kind_of, buckets={"reads": 500, "writes": 50})`. `kind_of(method)` says which bucket a call draws
-    on. One that is not there stands for `default=...`, which all such calls share, or else for no limit.
+    `RateLimitLayer(per_second=100)` has one bucket. With `RateLimitLayer(classifier=kind_of,
+    buckets={"reads": 500, "writes": 50})`, `kind_of(method)` names the bucket of a call. Calls of
+    an unknown bucket share the bucket `default=...`; without it they are not limited.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class RateLimitLayer(Layer):
 
 
 def _exhausted(method: str, bucket: str) -> ValidationError:
-    """Nothing is wrong with what was asked, so asking again helps; a worker does."""
+    """A retryable error: the call itself is valid, and workers retry it."""
     error = ValidationError(
         ValidationKind.INVALID_INPUT, f"rate-limit: method {method} bucket {bucket} exhausted"
     )
@@ -94,19 +95,20 @@ def _check_settings(
     by_kind = classifier is not None and buckets is not None
     if per_second is None and not by_kind:
         raise ConfigError(
-            "RateLimitLayer: either per_second, or classifier and buckets; neither is given"
+            "RateLimitLayer: expected either per_second, or classifier and buckets, got neither"
         )
     if per_second is not None and (
         classifier is not None or buckets is not None or default is not None
     ):
         raise ConfigError(
-            "RateLimitLayer: either per_second, or classifier, buckets and default; both are given"
+            "RateLimitLayer: expected either per_second, or classifier, buckets and default, "
+            "got both"
         )
 
 
 def _rate(field: str, rate: object) -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not math.isfinite(rate):
         raise ConfigError(
-            f"RateLimitLayer: {field}: a number of calls per second, got {rate!r:.80}"
+            f"RateLimitLayer: {field}: expected a number of calls per second, got {rate!r:.80}"
         )
     return float(rate)

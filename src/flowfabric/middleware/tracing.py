@@ -1,4 +1,4 @@
-"""A log record for each call, with what a span would say."""
+"""A log record for each call, with the fields of a span."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ LEVELS = {
 
 
 class TracingLayer(Layer):
-    """On the logger `flowfabric.middleware`; the record has `span`, `event`, `method`, `elapsed_us` and `ok`."""
+    """Logs to `flowfabric.middleware` with `span`, `event`, `method`, `elapsed_us` and `ok`."""
 
     def __init__(self, level: str = "info") -> None:
         if level not in LEVELS:
-            raise ConfigError(f"TracingLayer: level: one of {', '.join(LEVELS)}, got {level!r:.80}")
+            raise ConfigError(
+                f"TracingLayer: level: expected one of {', '.join(LEVELS)}, got {level!r:.80}"
+            )
         self._level = LEVELS[level]
 
     def after(self, method: str, elapsed: float, error: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""Metrics, logs and traces. Everything here is optional, and costs nothing where it is not asked for."""
+"""Metrics, logs and traces. Each part is optional and has no cost while it is disabled."""
 
 from flowfabric.observe.instrument import (
     TRACEPARENT,

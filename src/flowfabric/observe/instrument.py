@@ -1,4 +1,4 @@
-"""Metrics and traces of an app: of what it submits, and of what its workers run."""
+"""Metrics and traces of an app: of its submissions and of its workers' runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.observe.instrumented import instrumented
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import Scrape
-from flowfabric.observe.otel_env import is_sent
+from flowfabric.observe.otel_env import is_enabled
 from flowfabric.sdk.app import App
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 TRACEPARENT = "flowfabric.traceparent"
-"""The tag in which an execution remembers the trace it was submitted in, as a W3C traceparent."""
+"""The tag that holds the trace of a submission, as a W3C traceparent."""
 
 
 def tracing_from_environment() -> Tracing | None:
-    """As OpenTelemetry's own variables say: None unless there is an endpoint, or when they turn traces off."""
-    if not is_sent("traces"):
+    """Tracing as OpenTelemetry's variables configure it; None without an endpoint."""
+    if not is_enabled("traces"):
         return None
     from flowfabric.observe.tracing import Tracing
 
@@ -30,12 +30,12 @@ def tracing_from_environment() -> Tracing | None:
 
 
 def push_from_environment(metrics: Metrics, scrape: Scrape | None = None) -> Callable[[], None]:
-    """Sends the series by OTLP, as OpenTelemetry's own variables say: not unless there is an endpoint. Call the answer to end it.
+    """Push metrics by OTLP if OpenTelemetry's variables name an endpoint.
 
-    That sends what is left, and so does the end of the process. With a `scrape`, call this in the event loop of its engine: the
-    queues are then counted anew before they are sent.
+    Call the result to push the last values and stop; process exit does the same. With a `scrape`,
+    call this in the event loop of its engine: each push then samples the queue gauges first.
     """
-    if not is_sent("metrics"):
+    if not is_enabled("metrics"):
         return lambda: None
     from flowfabric.observe.otlp_metrics import Push
 
@@ -43,7 +43,7 @@ def push_from_environment(metrics: Metrics, scrape: Scrape | None = None) -> Cal
 
 
 def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = None) -> None:
-    """Before the app is used and before its workers are made."""
+    """Instrument an app. Call it before the app is used and before its workers are created."""
     before = app.around
 
     def around(engine: EngineProtocol) -> EngineProtocol:

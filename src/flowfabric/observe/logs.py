@@ -1,4 +1,4 @@
-"""Log lines as JSON on stderr, filtered by FF_LOG, and without anything that opens a door."""
+"""Log lines as JSON on stderr, filtered by FF_LOG, with credentials redacted."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ LEVELS = {
     "error": logging.ERROR,
     "off": OFF,
 }
-_KEPT_BACK = r"\w*lease_id|\w*token|\w*secret\w*|password|passwd|api_key|authorization|cookie|handle|opaque|fence"
-_SECRET = re.compile(rf"({_KEPT_BACK})\Z", re.IGNORECASE)
-_NAMED = re.compile(
-    rf"\b({_KEPT_BACK})(['\"]?\s*[=:]\s*)(\w+\([^)]*\)|b?'[^']*'|b?\"[^\"]*\"|[^\s,;)}}\]]+)",
+_HIDDEN_NAMES = (
+    r"\w*lease_id|\w*token|\w*secret\w*|password|passwd|api_key|authorization|cookie|handle|"
+    r"opaque|fence"
+)
+_SECRET = re.compile(rf"({_HIDDEN_NAMES})\Z", re.IGNORECASE)
+_NAMED_SECRET = re.compile(
+    rf"\b({_HIDDEN_NAMES})(['\"]?\s*[=:]\s*)(\w+\([^)]*\)|b?'[^']*'|b?\"[^\"]*\"|[^\s,;)}}\]]+)",
     re.IGNORECASE,
 )
 _PATTERNS = (
@@ -41,69 +44,72 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonLines(logging.Formatter):
-    """One object for each record: ts, level, logger, message, what was given as `extra`, and the traceback as `error`."""
+    """One object per record: ts, level, logger, message, `extra` fields, traceback as `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             "ts": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="milliseconds")
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redacted(record.getMessage()),
+            "message": redact(record.getMessage()),
         }
-        said |= {name: value for name, value in extras(record).items() if name not in said}
+        line |= {name: value for name, value in extra_fields(record).items() if name not in line}
         if record.exc_info and record.exc_info[0] is not None:
-            said["error"] = redacted(self.formatException(record.exc_info))
-        return json.dumps(said, default=str)
+            line["error"] = redact(self.formatException(record.exc_info))
+        return json.dumps(line, default=str)
 
 
-def extras(record: logging.LogRecord) -> dict[str, Any]:
-    """What else a record has to say, fit to be read."""
+def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The `extra` fields of a record, redacted."""
     return {
-        name: shown(name, value) for name, value in vars(record).items() if name not in _STANDARD
+        name: redact_value(name, value)
+        for name, value in vars(record).items()
+        if name not in _STANDARD
     }
 
 
-def redacted(text: str) -> str:
-    """Without tokens, lease ids, passwords and the like, as far as they can be told by how they look or what they are called."""
+def redact(text: str) -> str:
+    """Replace tokens, lease ids, passwords and the like, found by their form or their name."""
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
-    return _NAMED.sub(rf"\1\2{REDACTED}", text)
+    return _NAMED_SECRET.sub(rf"\1\2{REDACTED}", text)
 
 
-def shown(name: str, value: Any) -> Any:
-    """A value of this name as JSON has it; redacted if its name says so, and wherever it looks like a secret."""
+def redact_value(name: str, value: Any) -> Any:
+    """The value of a field for JSON, redacted if the name or the text indicates a secret."""
     if _SECRET.match(name) or isinstance(value, bytes | bytearray | memoryview):
         return REDACTED
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(key): shown(str(key), each) for key, each in value.items()}
+        return {str(key): redact_value(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [shown("", each) for each in value]
-    return redacted(str(value))
+        return [redact_value("", each) for each in value]
+    return redact(str(value))
 
 
-def parsed(spec: str) -> dict[str, int]:
-    """`info,flowfabric.worker=debug` as levels by logger; the one without a name is for all others, `""`."""
+def parse_levels(spec: str) -> dict[str, int]:
+    """Levels by logger of a spec such as `info,flowfabric.worker=debug`; `""` is the default."""
     levels = {"": logging.INFO, AUDIT: logging.INFO}
     for part in filter(None, (each.strip() for each in spec.split(","))):
         name, _, level = part.rpartition("=")
         if level.lower() not in LEVELS:
             raise ConfigError(
-                f"{VARIABLE}: {part!r}: a level or logger=level; levels are {', '.join(LEVELS)}"
+                f"{VARIABLE}: {part!r}: expected a level or logger=level; "
+                f"levels are {', '.join(LEVELS)}"
             )
         levels[name.strip()] = LEVELS[level.lower()]
     return levels
 
 
 def log_to_stderr(spec: str | None = None, stream: TextIO | None = None) -> logging.Handler:
-    """Takes the logging of this process over. Without `spec`, the variable FF_LOG says what is wanted, or else `info`.
+    """Configure the logging of this process by `spec`, by default FF_LOG, else `info`.
 
-    The logger `audit` stays on whatever the rest is set to; `audit=off` turns it off.
+    The logger `audit` is enabled at every level; `audit=off` disables it.
     """
-    levels = parsed(os.environ.get(VARIABLE, "") if spec is None else spec)
+    levels = parse_levels(os.environ.get(VARIABLE, "") if spec is None else spec)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     for name, level in levels.items():

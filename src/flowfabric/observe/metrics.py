@@ -24,7 +24,7 @@ MAX_VALUES = {
     "scanner": 40,
     "effect": 20,
 }
-"""How many different values a label takes; what comes later is counted as `other`."""
+"""Maximum number of values per label; further values are counted as `other`."""
 OTHER = "other"
 OTHER_METHOD = "OTHER"
 METHODS = frozenset(
@@ -37,7 +37,7 @@ CATEGORIES = frozenset(
 
 
 class Metrics(Telemetry):
-    """`render()` is what a scraper gets. Safe to use from several threads."""
+    """The metrics of a process; `render()` is the page. Safe to use from several threads."""
 
     def __init__(self) -> None:
         try:
@@ -50,71 +50,93 @@ class Metrics(Telemetry):
         self.registry = prometheus_client.CollectorRegistry()
         self._known: dict[str, set[str]] = {label: set() for label in MAX_VALUES}
         request = ("method", "path", "status")
-        self._http = self._counter("ff_http_requests", "Responses sent", *request)
+        self._http = self._counter("ff_http_requests", "HTTP responses sent", *request)
         self._http_s = self._histogram(
-            "ff_http_request_duration_seconds", "Until the response was sent", QUICK_S, *request
+            "ff_http_request_duration_seconds",
+            "Time from the request to its response",
+            QUICK_S,
+            *request,
         )
-        self._cycles = self._counter("ff_scanner_cycle", "Passes of a background loop", "scanner")
+        self._define_loops()
+        self._define_engine()
+        self._define_samples()
+        self.clear_queue_stats()
+
+    def _define_loops(self) -> None:
+        self._cycles = self._counter("ff_scanner_cycle", "Cycles of a background loop", "scanner")
         self._cycle_s = self._histogram(
-            "ff_scanner_cycle_duration_seconds", "Length of a pass", SCANNER_S, "scanner"
+            "ff_scanner_cycle_duration_seconds", "Duration of a loop cycle", SCANNER_S, "scanner"
         )
         self._scanner_errors = self._counter(
-            "ff_scanner_errors", "Passes or single items that failed", "scanner"
+            "ff_scanner_errors", "Failed loop cycles and failed items", "scanner"
         )
         self._backlog = self._gauge(
-            "ff_cancel_backlog_depth", "Members of cancelled flows that are owed their cancel"
+            "ff_cancel_backlog_depth", "Members of cancelled flows that are not cancelled yet"
         )
+
+    def _define_engine(self) -> None:
         self._claim_s = self._histogram(
-            "ff_claim_from_grant_duration_seconds", "Length of a claim", QUICK_S, "lane"
+            "ff_claim_from_grant_duration_seconds", "Duration of a claim", QUICK_S, "lane"
         )
-        self._renewals = self._counter("ff_lease_renewal", "Lease renewals by answer", "outcome")
+        self._renewals = self._counter("ff_lease_renewal", "Lease renewals by outcome", "outcome")
         self._outcomes = self._counter(
-            "ff_attempt_outcome", "How attempts ended", "lane", "outcome"
+            "ff_attempt_outcome", "Ended attempts by outcome", "lane", "outcome"
         )
         self._failures = self._counter(
             "ff_attempt_failures", "Failed attempts by category", "lane", "category"
         )
         self._latency = self._histogram(
-            "ff_execution_latency_seconds", "From creation to end", LATENCY_S, "lane", "outcome"
+            "ff_execution_latency_seconds",
+            "Time from creation to end",
+            LATENCY_S,
+            "lane",
+            "outcome",
         )
         self._full = self._counter(
-            "ff_worker_at_capacity", "Times a worker wanted more and had no room"
+            "ff_worker_at_capacity", "Times a worker did not claim because all slots were in use"
         )
         self._budget = self._counter(
-            "ff_budget_hit", "Starts and reports refused by a spent budget", "dimension"
+            "ff_budget_hit", "Claims and usage reports refused by a budget", "dimension"
         )
-        self._quota = self._counter("ff_quota_hit", "Times a quota had no room", "reason")
+        self._quota = self._counter("ff_quota_hit", "Claims refused by a quota", "reason")
         self._policies = self._counter(
-            "ff_edge_group_policy", "Policies set on groups of edges", "policy"
+            "ff_edge_group_policy", "Policies set on edge groups", "policy"
         )
         self._siblings = self._counter(
-            "ff_sibling_cancel_dispatched", "Siblings told to stop", "reason"
+            "ff_sibling_cancel_dispatched", "Sibling cancels dispatched", "reason"
         )
         self._dispositions = self._counter(
-            "ff_sibling_cancel_disposition", "What became of them", "disposition"
+            "ff_sibling_cancel_disposition", "Sibling cancels by result", "disposition"
         )
         self._reconciled = self._counter(
-            "ff_sibling_cancel_reconcile", "Queued groups looked at again", "action"
+            "ff_sibling_cancel_reconcile",
+            "Reconciled edge groups with pending sibling cancels",
+            "action",
         )
-        self._late = self._counter("ff_shutdown_timeout", "Stops that took longer than their grace")
-        self._expired = self._counter("ff_lease_expired", "Leases that ran out", "lane")
-        self._reclaims = self._counter("ff_reclaims", "Attempts to take lost work over", "outcome")
-        self._signals = self._counter("ff_signals", "Signals by what they did", "effect")
+        self._late = self._counter(
+            "ff_shutdown_timeout", "Shutdowns that exceeded their grace period"
+        )
+        self._expired = self._counter("ff_lease_expired", "Expired leases", "lane")
+        self._reclaims = self._counter(
+            "ff_reclaims", "Reclaims of executions with a lost lease", "outcome"
+        )
+        self._signals = self._counter("ff_signals", "Delivered signals by effect", "effect")
+
+    def _define_samples(self) -> None:
         self._executions = self._gauge(
-            "ff_executions", "Executions that have not ended, as last sampled", "lane", "state"
+            "ff_executions", "Executions that have not ended, at the last sample", "lane", "state"
         )
         self._oldest = self._gauge(
             "ff_queue_oldest_age_seconds",
-            "How long the oldest has been waiting for a worker",
+            "Age of the oldest execution that waits for a worker",
             "lane",
         )
         self._overdue = self._gauge(
             "ff_timer_overdue_seconds",
-            "How long ago the oldest timer was due that no loop has acted on",
+            "Time since the oldest timer that no loop has acted on was due",
         )
         self._workers = self._gauge("ff_workers", "Live workers", "namespace")
         self._build = self._gauge("ff_build_info", "Always 1", "version", "backend")
-        self.forget_samples()
 
     def _counter(self, name: str, help: str, *labels: str) -> Any:
         return self._library.Counter(name, help, labels, registry=self.registry)
@@ -132,7 +154,7 @@ class Metrics(Telemetry):
         return self._library.generate_latest(self.registry)
 
     def serve(self, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-        """A page of its own for a worker, in a thread: counters and histograms of this process. Call the answer to end it."""
+        """Serve the metrics of this process from a thread; call the result to stop."""
         server, thread = self._library.start_http_server(port, host, self.registry)
 
         def end() -> None:
@@ -153,7 +175,7 @@ class Metrics(Telemetry):
     # ---- the server
 
     def http_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """`route` is the template, such as /v1/executions/{id}; empty when none matched."""
+        """`route`: the template, such as /v1/executions/{id}; empty if no route matched."""
         labels = (
             method if method in METHODS else OTHER_METHOD,
             self._bounded("path", route) if route else "unknown",
@@ -169,10 +191,10 @@ class Metrics(Telemetry):
             number = "unknown"
         self._build.labels(number, backend).set(1)
 
-    # ---- what calls of an engine came to
+    # ---- results of engine calls
 
     def claimed(self, lane: str, seconds: float) -> None:
-        """A claim was answered, with work or without."""
+        """Count an answered claim, with or without work."""
         self._claim_s.labels(self._bounded("lane", lane)).observe(seconds)
 
     def lease_renewed(self, outcome: str) -> None:
@@ -199,7 +221,7 @@ class Metrics(Telemetry):
     def signalled(self, effect: str) -> None:
         self._signals.labels(self._bounded("effect", effect)).inc()
 
-    # ---- what happens inside
+    # ---- events inside the engine
 
     def scanner_cycle(self, name: str, seconds: float) -> None:
         scanner = self._bounded("scanner", name)
@@ -234,24 +256,24 @@ class Metrics(Telemetry):
 
     # ---- samples
 
-    def sampled(self, census: QueueStats) -> None:
-        """Replaces the gauges. Lanes beyond the maximum are added up, and of their ages the highest is kept."""
-        self.forget_samples()
+    def set_queue_stats(self, stats: QueueStats) -> None:
+        """Replace the gauges. Lanes above the maximum are summed; the highest age is kept."""
+        self.clear_queue_stats()
         ages: dict[str, float] = {}
-        for load in census.lanes:
+        for load in stats.lanes:
             lane = self._bounded("lane", load.lane)
             for state, n in load.states.items():
                 self._executions.labels(lane, state).inc(n)
             ages[lane] = max(ages.get(lane, 0.0), load.oldest_ready_ms / 1_000)
         for lane, age in ages.items():
             self._oldest.labels(lane).set(age)
-        for namespace, n in census.workers.items():
+        for namespace, n in stats.workers.items():
             self._workers.labels(self._bounded("namespace", namespace)).inc(n)
-        self._backlog.set(census.cancel_backlog)
-        self._overdue.set(census.oldest_overdue_ms / 1_000)
+        self._backlog.set(stats.cancel_backlog)
+        self._overdue.set(stats.oldest_overdue_ms / 1_000)
 
-    def forget_samples(self) -> None:
-        """What cannot be read any more is not shown as if it were so."""
+    def clear_queue_stats(self) -> None:
+        """Clear the gauges, so that no stale value is served."""
         for gauge in (self._executions, self._oldest, self._workers):
             gauge.clear()
         self._backlog.set(float("nan"))

@@ -1,4 +1,4 @@
-"""What a scraper asks for: gauges read anew, though not for every question, and everything as text."""
+"""The metrics page of a scraper: gauges are sampled at an interval, counters are current."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flowfabric.observe.metrics import CONTENT_TYPE, Metrics
 
 log = logging.getLogger("flowfabric.observe")
 
-EVERY_S = 10.0
-PATIENCE_S = 5.0
+REFRESH_S = 10.0
+QUERY_TIMEOUT_S = 5.0
 _Asgi = Callable[
     [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[dict[str, Any]], Awaitable[None]]],
     Awaitable[None],
@@ -24,7 +24,7 @@ _Asgi = Callable[
 
 
 class Scrape:
-    """`await scrape()` is the text. The database is asked at most every ten seconds, however many scrapers there are."""
+    """`await scrape()` renders the page. It queries the database at most every ten seconds."""
 
     def __init__(
         self,
@@ -42,27 +42,29 @@ class Scrape:
         return self._metrics.render()
 
     async def refresh(self) -> None:
-        """The gauges as they are now, or were at most ten seconds ago."""
+        """Sample the gauges unless they are newer than ten seconds."""
         if self._engine is not None:
             async with self._turn:
-                if self._read_at is None or self._clock() - self._read_at >= EVERY_S:
+                if self._read_at is None or self._clock() - self._read_at >= REFRESH_S:
                     await self._sample(self._engine)
                     self._read_at = self._clock()
 
     async def _sample(self, engine: LocalEngineProtocol) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                self._metrics.sampled(await engine.census())
+            async with asyncio.timeout(QUERY_TIMEOUT_S):
+                self._metrics.set_queue_stats(await engine.census())
         except (EngineError, TimeoutError) as error:
-            self._metrics.forget_samples()
-            log.warning("queues cannot be counted for now (%s)", error or "no answer")
+            self._metrics.clear_queue_stats()
+            log.warning("queue statistics unavailable", extra={"error": str(error) or "timeout"})
 
 
 def metrics_app(scrape: Callable[[], Awaitable[bytes]] | None) -> _Asgi:
-    """An ASGI app of one page, to mount anywhere. With None, metrics are off and the page is empty. It asks for no password."""
+    """An ASGI app of one page without authentication; None serves an empty page."""
 
     async def app(
-        scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
         if scope["type"] != "http":
             return

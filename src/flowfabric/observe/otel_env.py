@@ -1,4 +1,4 @@
-"""What OpenTelemetry's own variables say: whether traces and metrics are sent, and in whose name."""
+"""OpenTelemetry's environment variables: whether a signal is exported, and the resource."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 SERVICE = "flowfabric"
 
 
-def is_sent(signal: Literal["traces", "metrics"]) -> bool:
-    """There is an endpoint for it, and nothing turns it off."""
+def is_enabled(signal: Literal["traces", "metrics"]) -> bool:
+    """Whether the signal has an endpoint and is not disabled."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     word = signal.upper()
@@ -30,7 +30,7 @@ def is_sent(signal: Literal["traces", "metrics"]) -> bool:
 
 
 def resource() -> Resource:
-    """Who sends: as OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, else under a name of our own."""
+    """The resource of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, by default `flowfabric`."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     return Resource.create({"service.name": SERVICE}).merge(OTELResourceDetector().detect())

@@ -1,4 +1,4 @@
-"""The series of the Prometheus page as OpenTelemetry has them, sent now and then by OTLP. Needs the extra `otel`."""
+"""Pushes the series of the Prometheus page by OTLP at an interval. Needs the extra `otel`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowfabric.errors import ConfigError
 from flowfabric.observe.metrics import Metrics
-from flowfabric.observe.metrics_endpoint import PATIENCE_S, Scrape
+from flowfabric.observe.metrics_endpoint import QUERY_TIMEOUT_S, Scrape
 from flowfabric.observe.otel_env import resource
 
 try:
@@ -34,81 +34,82 @@ if TYPE_CHECKING:
 log = logging.getLogger("flowfabric.observe")
 
 SCOPE = "ff"
-LAST_S = 5.0
-"""How long the end may take to send what is left."""
+SHUTDOWN_S = 5.0
+"""Longest time that the last push may take."""
 _CUMULATIVE = export.AggregationTemporality.CUMULATIVE
 Labels = dict[str, str]
 
 
 class Push:
-    """Sends every OTEL_METRIC_EXPORT_INTERVAL, from a thread of OpenTelemetry's, until `end` or the end of the process."""
+    """Pushes every OTEL_METRIC_EXPORT_INTERVAL from a thread of OpenTelemetry.
+
+    It stops at `end` or when the process exits.
+    """
 
     def __init__(self, metrics: Metrics, scrape: Scrape | None = None) -> None:
         self._metrics, self._scrape = metrics, scrape
         self._loop = None if scrape is None else asyncio.get_running_loop()
-        self._counting: Future[list[export.Metric]] | None = None
-        self._is_over = False
+        self._sampling: Future[list[export.Metric]] | None = None
+        self._ended = False
         try:
             reader = export.PeriodicExportingMetricReader(
-                _Instead(OTLPMetricExporter(), self._series)
+                _SeriesExporter(OTLPMetricExporter(), self._series)
             )
         except ValueError as error:
-            raise ConfigError(
-                f"metrics cannot be sent as the OTEL_* variables say: {error}"
-            ) from None
+            raise ConfigError(f"OTEL_* variables: invalid settings for metrics: {error}") from None
         self._provider = MeterProvider([reader], resource(), shutdown_on_exit=False)
-        # nothing is collected where there is no instrument, so there is one; what is sent instead of it are the series
+        # The reader collects only if an instrument exists; the exporter replaces what it collects.
         self._provider.get_meter(SCOPE).create_observable_gauge(
             "ff_tick", [lambda _: [Observation(1)]]
         )
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Sends what is left. Queues are not counted again: who calls this may be the loop that would have to do it."""
+        """Push the last values. Queue gauges are not sampled: the caller may be the event loop."""
         self._loop = None
-        if self._is_over:
+        if self._ended:
             return
-        self._is_over = True
+        self._ended = True
         atexit.unregister(self.end)
-        if (counting := self._counting) is not None:
-            counting.cancel()
+        if (sampling := self._sampling) is not None:
+            sampling.cancel()
         try:
-            self._provider.shutdown(LAST_S * 1_000)
+            self._provider.shutdown(SHUTDOWN_S * 1_000)
         except Exception as error:
-            log.warning("the last metrics may not have been sent (%s)", error)
+            log.warning("last metrics may be lost", extra={"error": str(error)})
 
     def _series(self) -> list[export.Metric]:
         loop, scrape = self._loop, self._scrape
         if loop is None or scrape is None or loop.is_closed():
-            return self._collected()
-        counted = self._counted(scrape)
+            return self._collect()
+        sample = self._sample(scrape)
         try:
-            self._counting = asyncio.run_coroutine_threadsafe(counted, loop)
+            self._sampling = asyncio.run_coroutine_threadsafe(sample, loop)
         except RuntimeError:  # the loop was closed in between
-            counted.close()
-            return self._collected()
-        if self._is_over:  # it ended in between, and looked for an earlier count to cancel
-            self._counting.cancel()
+            sample.close()
+            return self._collect()
+        if self._ended:  # `end` ran in between and did not see this future
+            self._sampling.cancel()
         try:
-            return self._counting.result(2 * PATIENCE_S)
+            return self._sampling.result(2 * QUERY_TIMEOUT_S)
         except CancelledError:
-            return self._collected()
+            return self._collect()
         except Exception as error:
-            self._counting.cancel()
-            log.warning("queues cannot be counted for now (%s)", type(error).__name__)
-            return self._collected()
+            self._sampling.cancel()
+            log.warning("queue statistics unavailable", extra={"error": type(error).__name__})
+            return self._collect()
 
-    async def _counted(self, scrape: Scrape) -> list[export.Metric]:
-        """In the loop in which gauges are replaced, so that none is seen while it is."""
+    async def _sample(self, scrape: Scrape) -> list[export.Metric]:
+        """Collect in the event loop that replaces the gauges, so that no gauge is half replaced."""
         await scrape.refresh()
-        return self._collected()
+        return self._collect()
 
-    def _collected(self) -> list[export.Metric]:
-        return converted(self._metrics.registry.collect(), time.time_ns())
+    def _collect(self) -> list[export.Metric]:
+        return to_otlp(self._metrics.registry.collect(), time.time_ns())
 
 
-class _Instead(export.MetricExporter):
-    """Is given what OpenTelemetry has collected, and sends the series."""
+class _SeriesExporter(export.MetricExporter):
+    """Exports the series instead of what OpenTelemetry has collected."""
 
     def __init__(
         self, to: export.MetricExporter, series: Callable[[], list[export.Metric]]
@@ -117,7 +118,7 @@ class _Instead(export.MetricExporter):
         self._to, self._series = to, series
 
     def export(
-        self, metrics_data: export.MetricsData, timeout_millis: float = 10_000, **more: Any
+        self, metrics_data: export.MetricsData, timeout_millis: float = 10_000, **more: object
     ) -> export.MetricExportResult:
         sent = [
             export.ResourceMetrics(
@@ -134,46 +135,47 @@ class _Instead(export.MetricExporter):
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
         return self._to.force_flush(timeout_millis)
 
-    def shutdown(self, timeout_millis: float = 30_000, **more: Any) -> None:
+    def shutdown(self, timeout_millis: float = 30_000, **more: object) -> None:
         self._to.shutdown(timeout_millis, **more)
 
 
-# ---- from one model to the other
+# ---- conversion
 
 
-def converted(families: Iterable[Family], now_ns: int) -> list[export.Metric]:
-    """Under the names of the page. What has no samples, or none that is a number, is left out."""
-    made = []
+def to_otlp(families: Iterable[Family], now_ns: int) -> list[export.Metric]:
+    """Convert under the names of the page; metrics without numeric samples are omitted."""
+    metrics = []
     for family in families:
         data = _data(family, now_ns)
         if data is not None and data.data_points:
             name = f"{family.name}_total" if family.type == "counter" else family.name
             unit = "s" if family.name.endswith("_seconds") else ""
-            made.append(export.Metric(name, family.documentation, unit, data))
-    return made
+            metrics.append(export.Metric(name, family.documentation, unit, data))
+    return metrics
 
 
 def _data(family: Family, now_ns: int) -> export.Sum | export.Gauge | export.Histogram | None:
-    children = list(_children(family))
+    children = list(_by_labels(family))
     if family.type == "counter":
         numbers = [
-            _number(labels, _one(of["_total"]), now_ns, _began(of)) for labels, of in children
+            _number_point(labels, _value(of["_total"]), now_ns, _start_ns(of))
+            for labels, of in children
         ]
         return export.Sum(numbers, _CUMULATIVE, is_monotonic=True)
     if family.type == "histogram":
         return export.Histogram(
-            [_spread(labels, of, now_ns) for labels, of in children], _CUMULATIVE
+            [_histogram_point(labels, of, now_ns) for labels, of in children], _CUMULATIVE
         )
     if family.type == "gauge":
         known = [
-            (labels, value) for labels, of in children if not math.isnan(value := _one(of[""]))
+            (labels, value) for labels, of in children if not math.isnan(value := _value(of[""]))
         ]
-        return export.Gauge([_number(labels, value, now_ns) for labels, value in known])
+        return export.Gauge([_number_point(labels, value, now_ns) for labels, value in known])
     return None
 
 
-def _children(family: Family) -> Iterator[tuple[Labels, dict[str, list[Sample]]]]:
-    """Samples with the same labels, by what stands behind the name: `_total`, `_bucket`, `_sum`, `_count`, `_created`."""
+def _by_labels(family: Family) -> Iterator[tuple[Labels, dict[str, list[Sample]]]]:
+    """Samples per set of labels, by suffix: `_total`, `_bucket`, `_sum`, `_count`, `_created`."""
     found: dict[tuple[tuple[str, str], ...], dict[str, list[Sample]]] = {}
     for sample in family.samples:
         labels = tuple((name, value) for name, value in sample.labels.items() if name != "le")
@@ -183,28 +185,32 @@ def _children(family: Family) -> Iterator[tuple[Labels, dict[str, list[Sample]]]
     return ((dict(labels), of) for labels, of in found.items())
 
 
-def _one(samples: list[Sample]) -> float:
+def _value(samples: list[Sample]) -> float:
     return samples[0].value
 
 
-def _began(of: dict[str, list[Sample]]) -> int:
-    return int(_one(of["_created"]) * 1e9) if "_created" in of else 0
+def _start_ns(of: dict[str, list[Sample]]) -> int:
+    return int(_value(of["_created"]) * 1e9) if "_created" in of else 0
 
 
-def _number(labels: Labels, value: float, now_ns: int, began_ns: int = 0) -> export.NumberDataPoint:
+def _number_point(
+    labels: Labels, value: float, now_ns: int, began_ns: int = 0
+) -> export.NumberDataPoint:
     return export.NumberDataPoint(labels, began_ns, now_ns, value)
 
 
-def _spread(labels: Labels, of: dict[str, list[Sample]], now_ns: int) -> export.HistogramDataPoint:
-    """Prometheus counts in each bucket what the smaller ones have counted too; OpenTelemetry does not."""
+def _histogram_point(
+    labels: Labels, of: dict[str, list[Sample]], now_ns: int
+) -> export.HistogramDataPoint:
+    """A Prometheus bucket includes the smaller buckets; an OpenTelemetry bucket does not."""
     upto = [int(bucket.value) for bucket in of["_bucket"]]
-    unknown: Any = None  # the smallest and the largest
+    unknown: Any = None  # Prometheus records no minimum and maximum
     return export.HistogramDataPoint(
         attributes=labels,
-        start_time_unix_nano=_began(of),
+        start_time_unix_nano=_start_ns(of),
         time_unix_nano=now_ns,
         count=upto[-1],
-        sum=_one(of["_sum"]),
+        sum=_value(of["_sum"]),
         bucket_counts=[more - less for less, more in pairwise([0, *upto])],
         explicit_bounds=[
             bound for bucket in of["_bucket"] if not math.isinf(bound := float(bucket.labels["le"]))

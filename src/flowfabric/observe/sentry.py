@@ -1,4 +1,7 @@
-"""Sentry is told of errors and crashes where FF_SENTRY_DSN says so, and of nothing that opens a door. Needs the extra sentry."""
+"""Reports errors and crashes to Sentry, without credentials, if FF_SENTRY_DSN is set.
+
+Needs the extra `sentry`.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,26 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
 from flowfabric.errors import ConfigError
-from flowfabric.observe.logs import extras, redacted, shown
+from flowfabric.observe.logs import extra_fields, redact, redact_value
 
 DSN, ENVIRONMENT, RELEASE = "FF_SENTRY_DSN", "FF_SENTRY_ENVIRONMENT", "FF_SENTRY_RELEASE"
 PRODUCTION = "production"
-LAST_S = 5.0
-"""How long the end may take to send what is left."""
+SHUTDOWN_S = 5.0
+"""Longest time that the last reports may take."""
 _NEVER_SENT = ("breadcrumbs", "request", "user")
 
 
-def dsn(text: str) -> str:
-    """As Sentry gives it out, or empty. What is wrong with it is said without repeating it: it is a credential."""
+def parse_dsn(text: str) -> str:
+    """Validate a DSN; empty disables Sentry. Errors do not repeat it: it is a credential."""
     if text and not _is_dsn(text):
         raise ValueError(
-            "expected https://KEY@HOST/PROJECT, as Sentry shows it under Client Keys (DSN), or nothing"
+            "expected https://KEY@HOST/PROJECT, as Sentry shows it under Client Keys (DSN), "
+            "or an empty value"
         )
     return text
 
@@ -44,33 +49,36 @@ def _is_dsn(text: str) -> bool:
     return bool(known) and project.isascii() and project.isdigit()
 
 
-def told_from_environment() -> AbstractContextManager[None]:
+def sentry_from_environment() -> AbstractContextManager[None]:
     try:
-        where = dsn(os.environ.get(DSN, ""))
+        url = parse_dsn(os.environ.get(DSN, ""))
     except ValueError as error:
         raise ConfigError(f"invalid value for {DSN}: {error}") from None
-    return told(where, os.environ.get(ENVIRONMENT, ""), os.environ.get(RELEASE, ""))
+    return sentry_reporting(url, os.environ.get(ENVIRONMENT, ""), os.environ.get(RELEASE, ""))
 
 
 @contextmanager
-def told(where: str, environment: str = "", release: str = "") -> Iterator[None]:
-    """Around a whole process, before its logging is set up. Without a DSN it does nothing, and imports nothing."""
-    if not where:
+def sentry_reporting(url: str, environment: str = "", release: str = "") -> Iterator[None]:
+    """Enter it around a whole process, before logging is configured.
+
+    Without a DSN it does nothing and imports nothing.
+    """
+    if not url:
         yield
         return
-    sentry = _begun(where, environment or PRODUCTION, release or version("flowfabric"))
+    sentry = _start_client(url, environment or PRODUCTION, release or version("flowfabric"))
     try:
         yield
     except ConfigError:
-        raise  # whoever started it is told, and it is not a crash
+        raise  # an error of the operator, shown on the terminal
     except Exception as error:
         sentry.capture_exception(error, level="fatal")
         raise
     finally:
-        sentry.get_client().close(LAST_S)
+        sentry.get_client().close(SHUTDOWN_S)
 
 
-def _begun(where: str, environment: str, release: str) -> Any:
+def _start_client(url: str, environment: str, release: str) -> ModuleType:
     try:
         import sentry_sdk
         from sentry_sdk.integrations.dedupe import DedupeIntegration
@@ -80,7 +88,7 @@ def _begun(where: str, environment: str, release: str) -> Any:
             f"{DSN} needs one more library: pip install 'flowfabric[sentry]'"
         ) from None
     sentry_sdk.init(
-        dsn=where,
+        dsn=url,
         environment=environment,
         release=release,
         default_integrations=False,
@@ -89,7 +97,7 @@ def _begun(where: str, environment: str, release: str) -> Any:
             LoggingIntegration(level=None, event_level=logging.ERROR),
             DedupeIntegration(),
         ],
-        before_send=cleaned,
+        before_send=redact_event,
         before_breadcrumb=lambda *_: None,
         include_local_variables=False,
         include_source_context=False,
@@ -100,14 +108,16 @@ def _begun(where: str, environment: str, release: str) -> Any:
     return sentry_sdk
 
 
-def cleaned(event: Any, hint: dict[str, Any]) -> Any:
-    """As it may be sent: the rule is that of the log lines. Arguments of a log record are in its text already."""
-    said = {name: value for name, value in shown("", event).items() if name not in _NEVER_SENT}
+def redact_event(event: Any, hint: dict[str, Any]) -> Any:
+    """Redact an event by the rule of log lines; arguments of a record are part of its text."""
+    sent = {
+        name: value for name, value in redact_value("", event).items() if name not in _NEVER_SENT
+    }
     record = hint.get("log_record")
     if isinstance(record, logging.LogRecord):
-        said["logentry"] = {
-            "message": redacted(str(record.msg)),
-            "formatted": redacted(record.getMessage()),
+        sent["logentry"] = {
+            "message": redact(str(record.msg)),
+            "formatted": redact(record.getMessage()),
         }
-        said["extra"] = extras(record)
-    return said
+        sent["extra"] = extra_fields(record)
+    return sent

@@ -1,4 +1,4 @@
-"""Spans for what is asked of an engine and for every run of a task, by OpenTelemetry. Needs the extra `otel`."""
+"""OpenTelemetry spans of engine operations and of task runs. Needs the extra `otel`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "complete_many": (),
     "complete_and_claim": (),
 }
-"""What the first arguments of each operation are. Claims that find nothing come by the thousand, so they are left out."""
+"""The first arguments of each traced operation. Claims are omitted: most find no work."""
 IDS = (
     "execution_id",
     "flow_id",
@@ -91,14 +91,17 @@ _propagator = TraceContextTextMapPropagator()
 
 
 class Tracing:
-    """`watch(app, tracing=Tracing())`. Where the spans go is said by OpenTelemetry's own variables, or by a provider."""
+    """Tracing of an app: `watch(app, tracing=Tracing())`.
+
+    OpenTelemetry's variables, or a provider, determine where spans are sent.
+    """
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("flowfabric", tracer_provider=provider)
 
     @classmethod
     def exported(cls) -> Tracing:
-        """Spans are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, in batches."""
+        """Export spans in batches to OTEL_EXPORTER_OTLP_ENDPOINT."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -107,10 +110,10 @@ class Tracing:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return cls(provider)
 
-    # ---- who submitted it
+    # ---- submissions and requests
 
     def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
-        """The tags of a submission, with where the trace is that it is made in."""
+        """Add the current trace to the tags of a submission."""
         carrier: dict[str, str] = {}
         _propagator.inject(carrier)
         return (
@@ -128,22 +131,25 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, path: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
-        """A request to a server, in the trace its caller says it is in. Names of headers are in lower case."""
-        said = {"http.request.method": method, "url.path": path}
+        """A span of an HTTP request, in the caller's trace. Header names must be in lower case."""
+        attributes = {"http.request.method": method, "url.path": path}
         with self._span(
-            f"{method} {path}", SpanKind.SERVER, said, context=_propagator.extract(headers)
+            f"{method} {path}", SpanKind.SERVER, attributes, context=_propagator.extract(headers)
         ) as span:
             yield span
 
     @contextmanager
     def _span(
-        self, name: str, kind: SpanKind, said: Mapping[str, str | int], **more: Any
+        self, name: str, kind: SpanKind, attributes: Mapping[str, str | int], **more: Any
     ) -> Iterator[trace.Span]:
-        """An error is its status, in a word: messages may hold what nobody should read. Waiting is no error."""
+        """A span whose status names an error by its code only: messages may contain secrets.
+
+        A suspension (`Parked`) is not an error.
+        """
         with self._tracer.start_as_current_span(
             name,
             kind=kind,
-            attributes=said,
+            attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
             **more,
@@ -165,15 +171,18 @@ class Tracing:
     # ---- runs
 
     async def run(self, context: Context, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Middleware: a span for each attempt, linked to whoever submitted the run."""
-        said: dict[str, str | int] = {
+        """Middleware: a span of each attempt, linked to the trace of the submission."""
+        attributes: dict[str, str | int] = {
             "ff.task": context.task,
             "ff.lane": context.lane,
             "ff.execution_id": str(context.execution_id),
             "ff.attempt_index": context.attempt,
         }
         with self._span(
-            f"ff.task {context.task}", SpanKind.CONSUMER, said, links=self._links(context.tags)
+            f"ff.task {context.task}",
+            SpanKind.CONSUMER,
+            attributes,
+            links=self._links(context.tags),
         ):
             return await call()
 
@@ -186,7 +195,7 @@ class Tracing:
     def traced(self, engine: EngineProtocol) -> EngineProtocol: ...
 
     def traced(self, engine: EngineProtocol) -> EngineProtocol:
-        """The same engine, with a span `ff.<operation>` for what is asked of it."""
+        """The engine with a span `ff.<operation>` around each operation."""
 
         def wrap(name: str, operation: Operation) -> Operation | None:
             wanted = OPERATIONS.get(name)
@@ -220,28 +229,28 @@ class Tracing:
 def _ids(
     engine: EngineProtocol, wanted: tuple[str, ...], given: tuple[Any, ...]
 ) -> dict[str, str | int]:
-    """Ids and nothing else: never a payload, a token or a lease."""
-    said: dict[str, str | int] = {}
+    """Only ids: never a payload, a token or a lease."""
+    attributes: dict[str, str | int] = {}
     for name, value in zip(wanted, given, strict=False):
         if value is None:
             continue
         if name == "handle":
-            said |= _of_handle(engine, value)
+            attributes |= _of_handle(engine, value)
         elif name == "args":
-            said |= {
+            attributes |= {
                 f"ff.{each}": str(found) for each in IDS if (found := getattr(value, each, None))
             }
         else:
-            said[f"ff.{name}"] = str(value)
-    return said
+            attributes[f"ff.{name}"] = str(value)
+    return attributes
 
 
-def _of_handle(engine: EngineProtocol, handle: Any) -> dict[str, str | int]:
+def _of_handle(engine: EngineProtocol, handle: object) -> dict[str, str | int]:
     if not isinstance(handle, Handle):
         return {}
     try:
         fields = engine.fields(handle)
-    except EngineError:  # which the operation itself will say
+    except EngineError:  # the operation itself raises it
         return {}
     return {
         "ff.execution_id": str(fields.execution_id),

@@ -1,1 +1,1 @@
-"""The engine on a server, called over HTTP."""
+"""An engine on a server, called over HTTP."""

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: a request at a time, answered whole."""
+"""One HTTP/1.1 connection with one request at a time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flowfabric.errors import ConfigError
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     body: bytes
 
 
-class Lost(Exception):
-    """The connection ended, or what came was no HTTP, before the answer was there."""
+class ConnectionLost(Exception):
+    """The connection ended, or received invalid HTTP, before the response was complete."""
 
 
 class Address(NamedTuple):
-    """Where a server is, and how requests to it begin."""
+    """The address of a server, its path prefix and its Host header."""
 
     host: str
     port: int
@@ -48,38 +48,41 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._parser = _parser(self)
         self._transport: asyncio.Transport | None = None
-        self._asked: asyncio.Future[Answer] | None = None
+        self._pending: asyncio.Future[HttpResponse] | None = None
         self._parts: list[bytes] = []
         self._size = 0
-        self._gone = asyncio.get_running_loop().create_future()
+        self._closed = asyncio.get_running_loop().create_future()
         self.free_since = 0.0
 
     @classmethod
     async def open(cls, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(cls, address.host, address.port, ssl=address.tls)
-        return made
+        _, opened = await loop.create_connection(cls, address.host, address.port, ssl=address.tls)
+        return opened
 
     @property
     def is_free(self) -> bool:
-        """Open, with nothing under way."""
-        return (
-            self._asked is None and self._transport is not None and not self._transport.is_closing()
-        )
+        """Open, without a pending request."""
+        transport = self._transport
+        return self._pending is None and transport is not None and not transport.is_closing()
 
-    async def ask(self, request: bytes) -> Answer:
-        """Whoever stops waiting must close it: its answer would be taken for that to the next request."""
+    async def send(self, request: bytes) -> HttpResponse:
+        """Send a request and wait for its response.
+
+        A cancelled caller must close the connection: the late response would be taken for that of
+        the next request.
+        """
         if not self.is_free:
-            raise Lost("it is closed")
+            raise ConnectionLost("it is closed")
         assert self._transport is not None
-        self._asked = asyncio.get_running_loop().create_future()
+        self._pending = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return await self._asked
+        return await self._pending
 
     async def close(self) -> None:
         self.abort()
         if self._transport is not None:
-            await self._gone
+            await self._closed
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -94,42 +97,42 @@ class Connection(asyncio.Protocol):
         self._size += len(data)
         try:
             if self._size > MAX_ANSWER_BYTES:
-                raise Lost(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+                raise ConnectionLost(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
             self._parser.feed_data(data)
-        except Exception as error:  # the library's own, and ours
-            self._lose(str(error) or "it is no HTTP")
+        except Exception as error:  # of the parser library, or ConnectionLost
+            self._fail(str(error) or "invalid HTTP")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lose(str(error) if error else "the server closed the connection")
-        if not self._gone.done():
-            self._gone.set_result(None)
+        self._fail(str(error) if error else "the server closed the connection")
+        if not self._closed.done():
+            self._closed.set_result(None)
 
-    def _lose(self, why: str) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None and not asked.done():
-            asked.set_exception(Lost(why))
+    def _fail(self, reason: str) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None and not pending.done():
+            pending.set_exception(ConnectionLost(reason))
         self.abort()
 
     # ---- called by the parser
 
     def on_message_begin(self) -> None:
-        if self._asked is None:
-            raise Lost("an answer that nobody asked for")
+        if self._pending is None:
+            raise ConnectionLost("a response without a request")
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # news of an answer that is to come
+        if status < 200:  # an informational response precedes the final one
             return
-        answer = Answer(status, b"".join(self._parts))
-        asked, self._asked = self._asked, None
+        response = HttpResponse(status, b"".join(self._parts))
+        pending, self._pending = self._pending, None
         self._parts, self._size = [], 0
         if not self._parser.should_keep_alive():
             self.abort()
-        if asked is not None and not asked.done():
-            asked.set_result(answer)
+        if pending is not None and not pending.done():
+            pending.set_result(response)
 
 
 def _parser(connection: Connection) -> Any:

@@ -26,7 +26,7 @@ from flowfabric.model.event import (
 )
 from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
-from flowfabric.remote.remote_waiter import Heard, RemoteWaiter
+from flowfabric.remote.remote_waiter import RemoteWaiter, TopicKey
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
 from flowfabric.wire.json_codec import decoder, encode
@@ -46,7 +46,7 @@ class RemoteEngine(EngineProtocol):
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
-        self._seen: dict[Heard, int] = {}
+        self._seen: dict[TopicKey, int] = {}
         self._telemetry: Telemetry = NO_TELEMETRY
 
     def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:

@@ -1,4 +1,4 @@
-"""A bell that hangs on a server: waiting for it is asking there, with what was heard last."""
+"""A waiter for work on a server: it waits by a long poll with the last counter it has seen."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from flowfabric.engine.events.long_poll import MAX_POLL_MS
 if TYPE_CHECKING:
     from flowfabric.engine.protocol import EngineProtocol
 
-Heard = tuple[frozenset[str], str | None]
-"""The lanes and the namespace that a count was heard for."""
+TopicKey = tuple[frozenset[str], str | None]
+"""The lanes and the namespace of a counter."""
 
 
 class RemoteWaiter:
-    """As a `Waiter`: enter it, arm it, look, then wait. What rang since the last wait counts, so nothing falls in between."""
+    """As a `Waiter`: enter it, arm it, check, then wait.
+
+    Wake-ups since the last wait count, so that none is missed between the check and the wait.
+    """
 
     topics: tuple[Any, ...] = ()
 
@@ -24,7 +27,7 @@ class RemoteWaiter:
         engine: EngineProtocol,
         lanes: tuple[str, ...],
         namespace: str | None,
-        seen: dict[Heard, int],
+        seen: dict[TopicKey, int],
     ) -> None:
         self._engine, self._lanes, self._namespace, self._seen = (
             engine,
@@ -48,7 +51,7 @@ class RemoteWaiter:
         self._rung.set()
 
     async def wait(self, timeout_s: float | None) -> bool:
-        """True when there may be work, or somebody here rang; False when the time is up."""
+        """True if there may be work or `ring` was called; False after the timeout."""
         rung = asyncio.create_task(self._rung.wait())
         asked = asyncio.create_task(self._ask(timeout_s))
         try:
@@ -62,6 +65,6 @@ class RemoteWaiter:
     async def _ask(self, timeout_s: float | None) -> bool:
         wait_ms = MAX_POLL_MS if timeout_s is None else min(int(timeout_s * 1_000), MAX_POLL_MS)
         seen = self._seen.get(self._key)
-        found = await self._engine.wait_for_work(self._lanes, seen, wait_ms, self._namespace)
+        found: int = await self._engine.wait_for_work(self._lanes, seen, wait_ms, self._namespace)
         self._seen[self._key] = found
         return found != seen

@@ -1,4 +1,4 @@
-"""Following a server's events: page after page, from a cursor, each page waiting for its first event."""
+"""Follows the events of a server by long polls from a cursor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLL_MS = 20_000
 
 
 class RemoteSubscription(Generic[Event]):
-    """As a `Subscription`: `await` it to be sure that it stands; after an error it goes on where it stood."""
+    """As a `Subscription`: `await` establishes it; after an error it continues at its cursor."""
 
     def __init__(
         self, engine: EngineProtocol, channel: Channel, cursor: bytes, wanted: ScannerFilter | None
@@ -44,7 +44,7 @@ class RemoteSubscription(Generic[Event]):
         return self
 
     def close(self) -> None:
-        """Ends the iteration behind what is in hand, at the latest when the question under way is answered."""
+        """End the iteration after the buffered events, at the latest after the current poll."""
         self._open = False
 
     async def __anext__(self) -> Event:

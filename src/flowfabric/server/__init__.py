@@ -1,1 +1,1 @@
-"""One HTTP API over an engine: routes declared as data, from which the checks, the OpenAPI document and the tests are made."""
+"""The HTTP API of an engine; checks, OpenAPI document and tests derive from the route table."""

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, each with roles, and perhaps one namespace it is held to."""
+"""Authentication: bearer tokens, each with roles and optionally bound to a namespace and lanes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hmac
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +14,7 @@ from msgspec import Struct
 from flowfabric.errors import ConfigError
 from flowfabric.wire.operations import Role
 
-SHORTEST_TOKEN = 16
+MIN_TOKEN_LENGTH = 16
 MAX_TOKENS = 1_000
 _IMPLIED = {
     Role.ADMIN: frozenset(Role),
@@ -27,7 +26,7 @@ _IMPLIED = {
 
 
 class Caller(Struct, frozen=True):
-    """Whoever sent a request. `lanes`, where given, are the only ones it may submit to and take work from."""
+    """The sender of a request. `lanes` restricts the lanes it may submit to and claim from."""
 
     name: str
     roles: frozenset[Role]
@@ -38,7 +37,7 @@ class Caller(Struct, frozen=True):
         return role in self.roles
 
 
-ANYBODY = Caller("anybody", frozenset(Role))
+ANONYMOUS = Caller("anonymous", frozenset(Role))
 
 
 class Token(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,20 +49,21 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __repr__(self) -> str:
         roles = [role.value for role in self.roles]
-        return f"Token({self.name!r}, <REDACTED>, roles={roles}, namespace={self.namespace!r}, lanes={self.lanes!r})"
+        bounds = f"namespace={self.namespace!r}, lanes={self.lanes!r}"
+        return f"Token({self.name!r}, <REDACTED>, roles={roles}, {bounds})"
 
 
 class Tokens:
-    """Known by their digests: comparing those takes the same time whatever was sent."""
+    """The accepted tokens, stored as digests: comparing digests takes constant time."""
 
-    def __init__(self, known: Iterable[Token]) -> None:
-        self._callers = {_digest(each.token): _caller(each) for each in known}
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self._callers = {_digest(each.token): _caller(each) for each in tokens}
 
     def __bool__(self) -> bool:
         return bool(self._callers)
 
     def caller(self, header: str | None) -> Caller | None:
-        """Of an `Authorization` header, which must be exactly `Bearer <token>`."""
+        """The caller of an `Authorization` header, which must be exactly `Bearer <token>`."""
         if header is None or not header.startswith("Bearer "):
             return None
         given = _digest(header[len("Bearer ") :])
@@ -85,40 +85,33 @@ def _caller(token: Token) -> Caller:
     )
 
 
-def tokens_of(single: str | None, file: str | None) -> Tokens:
-    """`FF_API_TOKEN` may do everything; a file names the others."""
-    known = [Token("FF_API_TOKEN", single, [Role.ADMIN])] if single else []
+def load_tokens(single: str | None, file: str | None) -> Tokens:
+    """The token of `FF_API_TOKEN`, which has every role, and the tokens of a file."""
+    found = [Token("FF_API_TOKEN", single, [Role.ADMIN])] if single else []
     if file:
-        known += _read(Path(file))
-    return Tokens(known)
+        found += _read(Path(file))
+    return Tokens(found)
 
 
 def _read(path: Path) -> list[Token]:
     try:
-        given: Mapping[str, Any] = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: {error}") from None
-    try:
+        given: Mapping[str, object] = tomllib.loads(path.read_text())
         found = msgspec.convert(given.get("token", []), list[Token])
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _invalid(f"{path.name}: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"invalid value for FF_API_TOKENS_FILE: {path.name}: [[token]] entries: {error}"
-        ) from None
+        raise _invalid(f"{path.name}: [[token]] entries: {error}") from None
     if not found:
-        raise ConfigError(
-            f"invalid value for FF_API_TOKENS_FILE: {path.name}: no [[token]] entry; none would let everybody in"
-        )
+        raise _invalid(f"{path.name}: no [[token]] entry; an empty file would admit every caller")
     if len({each.token for each in found}) != len(found):
-        raise ConfigError(
-            f"invalid value for FF_API_TOKENS_FILE: {path.name}: two names have the same token"
-        )
+        raise _invalid(f"{path.name}: two names have the same token")
     if len(found) > MAX_TOKENS or len({each.name for each in found}) != len(found):
-        raise ConfigError(
-            f"invalid value for FF_API_TOKENS_FILE: at most {MAX_TOKENS} tokens, each with a name of its own"
-        )
+        raise _invalid(f"at most {MAX_TOKENS} tokens, each with a name of its own")
     for each in found:
-        if len(each.token) < SHORTEST_TOKEN:
-            raise ConfigError(
-                f"invalid value for FF_API_TOKENS_FILE: {each.name}: a token has at least {SHORTEST_TOKEN} characters"
-            )
+        if len(each.token) < MIN_TOKEN_LENGTH:
+            raise _invalid(f"{each.name}: a token has at least {MIN_TOKEN_LENGTH} characters")
     return found
+
+
+def _invalid(reason: str) -> ConfigError:
+    return ConfigError(f"invalid value for FF_API_TOKENS_FILE: {reason}")

@@ -1,4 +1,4 @@
-"""So many at once and no more: who comes on top is told at once, not made to wait."""
+"""A limit on concurrent operations: an operation above it is refused at once, not queued."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from flowfabric.errors import ResourceExhausted, Unavailable
 
 
-class Permits:
-    def __init__(self, pool: str, most: int) -> None:
-        self._pool, self._most, self.used, self._open = pool, most, 0, True
+class ConcurrencyLimit:
+    def __init__(self, pool: str, maximum: int) -> None:
+        self._pool, self._maximum, self.used, self._open = pool, maximum, 0, True
 
     def close(self) -> None:
-        """The server stops: what runs may finish, nothing new begins."""
+        """Refuse new operations; running ones may finish."""
         self._open = False
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def slot(self) -> Iterator[None]:
         if not self._open:
             raise Unavailable(self._pool)
-        if self.used >= self._most:
-            raise ResourceExhausted(self._pool, self._most)
+        if self.used >= self._maximum:
+            raise ResourceExhausted(self._pool, self._maximum)
         self.used += 1
         try:
             yield

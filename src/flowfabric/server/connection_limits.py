@@ -1,13 +1,15 @@
-"""Who keeps a connection when there are too many: callers with a valid token first, the others make room."""
+"""Limits on connections: above them, connections without a valid token are closed first."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import MutableMapping
 from typing import Any, Protocol
 
 KEEP_ALIVE_S = 75
-CROWDED_S = 2
-"""How long a connection may idle between requests; the second for strangers while more than half of the places are taken."""
+CROWDED_KEEP_ALIVE_S = 2
+"""Idle seconds between requests; the second value applies to unauthenticated connections while
+more than half of the connections are in use."""
 
 
 class Connection(Protocol):
@@ -21,53 +23,49 @@ class Connection(Protocol):
     def is_idle(self) -> bool: ...
 
 
-class Crowd:
-    """Strangers are connections on which no valid token has been sent yet; the oldest come first."""
+class ConnectionLimits:
+    """Tracks the connections on which no valid token has been received, oldest first."""
 
-    def __init__(self, most: int, per_address: int) -> None:
-        self._most, self._per_address = most, per_address
-        self._strangers: dict[Connection, str] = {}
-        self._at: Counter[str] = Counter()
+    def __init__(self, maximum: int, per_address: int) -> None:
+        self._maximum, self._per_address = maximum, per_address
+        self._unauthenticated: dict[Connection, str] = {}
+        self._by_address: Counter[str] = Counter()
 
-    def enter(self, comer: Connection) -> None:
-        self._strangers[comer] = comer.address
-        self._at[comer.address] += 1
-        if self._at[comer.address] > self._per_address:
-            self._close_one(
-                [
-                    each
-                    for each in self._others(comer)
-                    if each.is_idle and each.address == comer.address
-                ]
-            )
-        if len(comer.connections) >= self._most:
-            others = self._others(comer)
-            self._close_one([each for each in others if each.is_idle] or others)
+    def add(self, new: Connection) -> None:
+        self._unauthenticated[new] = new.address
+        self._by_address[new.address] += 1
+        others = [each for each in self._unauthenticated if each is not new]
+        idle = [each for each in others if each.is_idle]
+        if self._by_address[new.address] > self._per_address:
+            self._close_first([each for each in idle if each.address == new.address])
+        if len(new.connections) >= self._maximum:
+            self._close_first(self._still_open(idle) or self._still_open(others))
 
-    def know(self, member: Connection) -> None:
-        """It sent a valid token: it keeps its place, and counts for no address. The same when it leaves."""
-        address = self._strangers.pop(member, None)
+    def exempt(self, connection: Connection) -> None:
+        """Stop counting a connection, because it sent a valid token or was closed."""
+        address = self._unauthenticated.pop(connection, None)
         if address is not None:
-            self._at[address] -= 1
-            if not self._at[address]:
-                del self._at[address]
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
 
-    def keep_alive_s(self, member: Connection) -> int:
-        crowded = len(member.connections) * 2 > self._most
-        return CROWDED_S if crowded and member in self._strangers else KEEP_ALIVE_S
+    def keep_alive_s(self, connection: Connection) -> int:
+        crowded = len(connection.connections) * 2 > self._maximum
+        unauthenticated = connection in self._unauthenticated
+        return CROWDED_KEEP_ALIVE_S if crowded and unauthenticated else KEEP_ALIVE_S
 
-    def _others(self, comer: Connection) -> list[Connection]:
-        return [each for each in self._strangers if each is not comer]
+    def _still_open(self, connections: list[Connection]) -> list[Connection]:
+        return [each for each in connections if each in self._unauthenticated]
 
-    def _close_one(self, oldest_first: list[Connection]) -> None:
+    def _close_first(self, oldest_first: list[Connection]) -> None:
         for each in oldest_first[:1]:
-            self.know(each)
+            self.exempt(each)
             each.connections.discard(each)
             each.transport.abort()
 
 
-def vouch(scope: Any) -> None:
-    """A request with a valid token came on this connection."""
+def mark_authenticated(scope: MutableMapping[str, Any]) -> None:
+    """Exempt the connection of a request with a valid token."""
     found = scope.get("state", {}).get("connection")
     if found is not None:
-        found.crowd.know(found)
+        found.limits.exempt(found)

@@ -1,4 +1,4 @@
-"""Cancelling the members of a flow, so many at a time; what fails stays owed, and the loops see to it."""
+"""Cancels the members of a flow in parallel; the cancel reconciler retries members that failed."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ from flowfabric.model.execution import CancelExecutionArgs
 
 log = logging.getLogger("flowfabric.server")
 
-AT_ONCE = 16
+MAX_PARALLEL = 16
 
 
 async def cancel_members(
     engine: LocalEngineProtocol, flow: UUID, members: Sequence[ExecutionId], reason: str
 ) -> list[ExecutionId]:
-    """Those that could not be cancelled."""
-    gate = asyncio.Semaphore(AT_ONCE)
+    """Cancel the members and return those that could not be cancelled."""
+    gate = asyncio.Semaphore(MAX_PARALLEL)
 
-    async def one(member: ExecutionId) -> ExecutionId | None:
+    async def cancel(member: ExecutionId) -> ExecutionId | None:
+        fields = {"flow_id": str(flow), "execution_id": str(member)}
         async with gate:
             try:
-                await _cancelled(engine, member, reason)
+                await _cancel_member(engine, member, reason)
             except EngineError as error:
-                log.warning("flow %s: member %s is not cancelled yet: %s", flow, member, error)
+                log.warning("flow member not cancelled", extra={**fields, "error": str(error)})
                 return member
         try:
             await engine.ack_cancel_member(flow, member)
         except EngineError as error:
-            log.warning("flow %s: the cancel of %s could not be noted: %s", flow, member, error)
+            log.warning("flow cancel not acknowledged", extra={**fields, "error": str(error)})
         return None
 
     return [
         failed
-        for failed in await asyncio.gather(*(one(member) for member in members))
+        for failed in await asyncio.gather(*(cancel(member) for member in members))
         if failed is not None
     ]
 
 
-async def _cancelled(engine: LocalEngineProtocol, member: ExecutionId, reason: str) -> None:
-    """Gone or over is as good."""
+async def _cancel_member(engine: LocalEngineProtocol, member: ExecutionId, reason: str) -> None:
+    """Cancel one member; a member that is removed or has ended counts as cancelled."""
     try:
         await engine.cancel_execution(CancelExecutionArgs(execution_id=member, reason=reason))
     except NotFound:

@@ -1,4 +1,4 @@
-"""A running server: opened in order, drained in order."""
+"""The lifecycle of a server process: open the engine, serve, drain, close."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from flowfabric.observe import (
 )
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.config import ServerSettings
-from flowfabric.server.connection_limits import KEEP_ALIVE_S, Crowd
-from flowfabric.server.http_protocol import careful
+from flowfabric.server.connection_limits import KEEP_ALIVE_S, ConnectionLimits
+from flowfabric.server.http_protocol import bounded_protocol
 
 if TYPE_CHECKING:
     from flowfabric.observe.tracing import Tracing
@@ -39,8 +39,8 @@ LOOPS_GRACE_S = 15.0
 
 
 @asynccontextmanager
-async def opened(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]:
-    """The store, migrated; its signing key, seeded; its loops, running."""
+async def open_engine(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]:
+    """Open a migrated store with a signing key and running loops."""
     on_postgres = settings.backend == "postgres"
     tuning: dict[str, Any] = (
         {"migrate": True, "readers": settings.postgres_pool_size}
@@ -55,9 +55,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]
         if not on_postgres:
             await engine.prepare()
         if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
-            log.warning(
-                "the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept"
-            )
+            log.warning("FF_WAITPOINT_HMAC_SECRET differs from the stored signing key; ignored")
         engine.with_scanners(loops)
         yield engine
     finally:
@@ -65,12 +63,12 @@ async def opened(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]
         await engine.close()
 
 
-def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
+def uvicorn_server(server: Server, settings: ServerSettings) -> uvicorn.Server:
     config = uvicorn.Config(
         build(server),
-        http=careful(
+        http=bounded_protocol(
             settings.slow_client_s,
-            Crowd(settings.max_connections, settings.max_connections_per_address),
+            ConnectionLimits(settings.max_connections, settings.max_connections_per_address),
         ),
         ws="none",
         lifespan="off",
@@ -86,13 +84,13 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
 
 
 @asynccontextmanager
-async def serving(
+async def serve(
     engine: LocalEngineProtocol, settings: ServerSettings, observer: Observer | None = None
 ) -> AsyncIterator[str]:
-    """Serves beside other code, until the block ends; its address."""
+    """Serve until the block ends; yields the address."""
     server = Server(engine, settings, observer=observer)
-    running = uvicorn_of(server, settings)
-    listener = listening(*settings.listen_addr)
+    running = uvicorn_server(server, settings)
+    listener = bind(*settings.listen_addr)
     task = asyncio.create_task(running._serve(sockets=[listener]))
     try:
         while not running.started:
@@ -105,26 +103,26 @@ async def serving(
         running.should_exit = True
         await task
         listener.close()
-        await server.finish(LOOPS_GRACE_S)
+        await server.finish_background(LOOPS_GRACE_S)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Bound here, because uvicorn ends the process when it cannot.
+def bind(host: str, port: int) -> socket.socket:
+    """Bind the socket here, because uvicorn exits the process when it cannot bind.
 
-    The protocol is named, because asyncio sends without delay only where it is, and an answer would take 40 ms longer.
+    The protocol is explicit, because asyncio sets TCP_NODELAY only then; without it, a response
+    takes 40 ms longer.
     """
-    made = socket.socket(
+    sock = socket.socket(
         socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
     except OSError as error:
-        made.close()
-        raise ConfigError(
-            f"FF_LISTEN_ADDR: cannot listen on {host}:{port} ({error.strerror}); choose another port"
-        ) from None
-    return made
+        sock.close()
+        reason = f"cannot listen on {host}:{port} ({error.strerror}); choose another port"
+        raise ConfigError(f"FF_LISTEN_ADDR: {reason}") from None
+    return sock
 
 
 def address(listener: socket.socket) -> str:
@@ -132,8 +130,8 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Watching:
-    """What is seen of a server: its requests and its engine, counted, traced, both or neither."""
+class ServerTelemetry:
+    """Metrics and traces of a server's requests and of its engine; each is optional."""
 
     def __init__(
         self, metrics: Metrics | None, engine: LocalEngineProtocol, tracing: Tracing | None = None
@@ -149,7 +147,7 @@ class Watching:
 
     def request(
         self, method: str, route: str, headers: Mapping[str, str]
-    ) -> AbstractContextManager[Any]:
+    ) -> AbstractContextManager[object]:
         return (
             nullcontext()
             if self._tracing is None
@@ -163,7 +161,7 @@ class Watching:
         return None if self._scrape is None else (await self._scrape(), CONTENT_TYPE)
 
     def push(self) -> Callable[[], None]:
-        """What is counted is sent, if the environment says where to; call the answer to send what is left."""
+        """Push metrics if the environment names an endpoint; call the result to flush and stop."""
         return (
             (lambda: None)
             if self._metrics is None
@@ -172,18 +170,18 @@ class Watching:
 
 
 async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT; then what is under way is finished, within FF_DRAIN_S."""
+    """Serve until SIGTERM or SIGINT, then finish running requests within FF_DRAIN_S."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     with ExitStack() as last:
-        async with opened(settings) as engine:
-            watching = Watching(
+        async with open_engine(settings) as engine:
+            telemetry = ServerTelemetry(
                 Metrics() if settings.metrics else None, engine, tracing_from_environment()
             )
-            last.callback(watching.push())  # the last push knows how the loops have ended
-            async with serving(watching.engine, settings, watching) as url:
+            last.callback(telemetry.push())  # the last push includes the end of the loops
+            async with serve(telemetry.engine, settings, telemetry) as url:
                 announce(url)
                 await stop.wait()
-                log.info("stopping: finishing what is under way")
+                log.info("server stopping; finishing running requests")

@@ -1,6 +1,6 @@
-"""Whole numbers as clients send them, and the engine's range, which is smaller: a number beyond it counts as its end.
+"""Integers as HTTP clients send them, clamped to the engine's smaller range.
 
-Clients send the largest number there is for "unlimited", and times of any clock.
+Clients send the largest representable number for "unlimited", and times of any clock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ I64 = Annotated[int, Meta(ge=-(2**63), le=MAX_I64)]
 U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0)]
-"""msgspec knows no bound above 63 bits."""
+"""msgspec supports no bound above 63 bits."""
 Time = I64
 
 
-def at_most(number: int, most: int = MAX_I64) -> int:
+def clamp(number: int, most: int = MAX_I64) -> int:
     return min(number, most)
 
 
-def moment(time_ms: int | None) -> int | None:
+def clamp_time(time_ms: int | None) -> int | None:
     return None if time_ms is None else min(max(time_ms, 0), MAX_TIMESTAMP_MS)

@@ -1,4 +1,4 @@
-"""The API's own description, made from the routes."""
+"""The OpenAPI document and its HTML page, generated from the routes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from msgspec import NODEFAULT
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.server.route import Route
-from flowfabric.server.route_list import ROUTES
+from flowfabric.server.routes import ROUTES
 from flowfabric.wire.errors import MEDIA_TYPE, Problem
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _STATUS = {
-    200: "done",
-    201: "made",
+    200: "success",
+    201: "created",
     204: "nothing to do",
-    400: "the input cannot be used",
-    401: "no valid token",
-    403: "the token may not",
+    400: "invalid input",
+    401: "missing or invalid token",
+    403: "the token lacks the role",
     404: "not found",
-    405: "not a method of this path",
-    408: "it took too long to arrive",
+    405: "method not allowed for this path",
+    408: "the request took too long to arrive",
     409: "the state does not allow it",
-    410: "answered or expired",
+    410: "already answered, or expired",
     413: "too large",
     415: "not JSON",
-    422: "JSON of another shape",
-    429: "too many at once",
+    422: "JSON of the wrong shape",
+    429: "too many concurrent requests",
     500: "the store failed",
-    503: "not available now",
-    504: "too slow; trying again is safe",
+    503: "temporarily unavailable",
+    504: "timed out; retrying is safe",
 }
 
 
@@ -50,7 +50,7 @@ def _hook(kind: Any) -> dict[str, Any]:
 
 
 def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
-    """Types that JSON Schema cannot tell apart are described as anything."""
+    """The schema of a type; unions that JSON Schema cannot distinguish accept any value."""
     try:
         (schema,), more = msgspec.json.schema_components(
             [kind], schema_hook=_hook, ref_template="#/components/schemas/{name}"
@@ -76,7 +76,7 @@ def _by_field(kind: type[msgspec.Struct], components: dict[str, Any]) -> dict[st
 
 
 def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": f"{route.method.lower()} {route.path}",
         "summary": route.summary,
         "tags": [route.tag],
@@ -85,16 +85,17 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         "security": [] if route.role is None else [{"bearer": []}],
     }
     if route.role is not None:
-        said["description"] = (
-            f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\nNeeds the role `{route.role.value}`."
+        description["description"] = (
+            f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\n"
+            f"Needs the role `{route.role.value}`."
         )
     if route.body is not None:
         media = "application/x-www-form-urlencoded" if route.form else "application/json"
-        said["requestBody"] = {
+        description["requestBody"] = {
             "required": True,
             "content": {media: {"schema": _schema(route.body, components)}},
         }
-    return said
+    return description
 
 
 def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,21 +122,21 @@ def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]
 
 
 def _responses(route: Route, components: dict[str, Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     for status, kind in route.answers.items():
         content = {route.media: {"schema": {} if kind is None else _schema(kind, components)}}
-        said[str(status)] = {
+        description[str(status)] = {
             "description": _STATUS[status],
             **({} if status == 204 else {"content": content}),
         }
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status in refusals(route):
-        said.setdefault(str(status), {"description": _STATUS[status], "content": problem})
-    return said
+        description.setdefault(str(status), {"description": _STATUS[status], "content": problem})
+    return description
 
 
 def refusals(route: Route) -> list[int]:
-    """The statuses besides its own that a route can answer."""
+    """The error statuses that a route can answer."""
     found = [400, 404, 413, 429, 500, 503]
     if route.role is not None:
         found += [401, 403]
@@ -155,12 +156,14 @@ def document() -> bytes:
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
-    said = {
+    description = {
         "openapi": "3.1.0",
         "info": {
             "title": "FlowFabric",
             "version": version("flowfabric"),
-            "description": "Durable execution over HTTP. Errors are problem+json; `code` is stable.",
+            "description": (
+                "Durable execution over HTTP. Errors are problem+json; `code` is stable."
+            ),
         },
         "paths": paths,
         "components": {
@@ -168,33 +171,37 @@ def document() -> bytes:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
-    return msgspec.json.format(msgspec.json.encode(said), indent=1)
+    return msgspec.json.format(msgspec.json.encode(description), indent=1)
 
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "code{font:13px ui-monospace,monospace;background:#8881;padding:.1em .3em;border-radius:.2em}"
-    "table{border-collapse:collapse;width:100%}td{border-top:1px solid #8884;padding:.35rem .5rem;vertical-align:top}"
+    "table{border-collapse:collapse;width:100%}"
+    "td{border-top:1px solid #8884;padding:.35rem .5rem;vertical-align:top}"
     "td:first-child{white-space:nowrap}h2{margin-top:2rem}small{color:#888}"
 )
 
 
 @cache
 def page() -> bytes:
-    """The same to read, without a script or anything from elsewhere."""
+    """The HTML page, without scripts or external resources."""
     by_tag: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_tag.setdefault(route.tag, []).append(route)
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>FlowFabric API</title><style>{_STYLE}</style>',
-        '<h1>FlowFabric API</h1><p>The whole description is in <a href="/openapi.json">openapi.json</a>.</p>',
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"<title>FlowFabric API</title><style>{_STYLE}</style>",
+        "<h1>FlowFabric API</h1>"
+        '<p>The full description is in <a href="/openapi.json">openapi.json</a>.</p>',
     ]
     for tag, routes in by_tag.items():
         parts.append(f"<h2>{escape(tag)}</h2><table>")
         for route in routes:
-            about = f"{escape(route.summary)} <small>{'open' if route.role is None else route.role.value}</small>"
+            role = "open" if route.role is None else route.role.value
             parts.append(
-                f"<tr><td><code>{route.method} {escape(route.path)}</code></td><td>{about}</td></tr>"
+                f"<tr><td><code>{route.method} {escape(route.path)}</code></td>"
+                f"<td>{escape(route.summary)} <small>{role}</small></td></tr>"
             )
         parts.append("</table>")
     return "".join(parts).encode()

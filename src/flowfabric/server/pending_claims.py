@@ -1,11 +1,11 @@
-"""Claims that wait here for work, and can be called off by whoever sent them."""
+"""Claims that wait for work on the server; the caller that sent one can cancel it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import EngineError
@@ -13,73 +13,77 @@ from flowfabric.model.lease import Work
 
 log = logging.getLogger("flowfabric.server")
 
-Who = tuple[str, str]
-"""A token's name and an instance of a worker: nobody calls off what another waits for."""
-Turn = tuple[list[EngineError | None], list[Work]]
+ClaimOwner = tuple[str, str]
+"""A token's name and a worker instance: a caller cancels only its own claims."""
+CompleteAndClaimResult = tuple[list[EngineError | None], list[Work]]
 T = TypeVar("T")
 
 
-class Waits:
+class PendingClaims:
     def __init__(self, engine: LocalEngineProtocol) -> None:
         self._engine = engine
-        self._claims: dict[Who, set[asyncio.Task[list[Work]]]] = {}
+        self._claims: dict[ClaimOwner, set[asyncio.Task[list[Work]]]] = {}
 
-    async def claimed(
-        self, who: Who, claiming: Coroutine[Any, Any, list[Work]], *, waits: bool
+    async def claim(
+        self, owner: ClaimOwner, claiming: Coroutine[object, object, list[Work]], *, waits: bool
     ) -> list[Work]:
-        """What was claimed; nothing, when it was called off. What was being granted then, the engine gives back.
+        """Run a claim; a cancelled claim returns nothing, and the engine releases its grants.
 
-        A claim that does not wait is not called off: its answer is waited for, and taken back if nobody is there for it.
+        A claim that does not wait is never cancelled. If its client disconnects, it completes and
+        its grants are released.
         """
         task = asyncio.create_task(claiming)
         if waits:
-            self._claims.setdefault(who, set()).add(task)
+            self._claims.setdefault(owner, set()).add(task)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            asked = asyncio.current_task()
-            if asked is None or not asked.cancelling():
+            current = asyncio.current_task()
+            if current is None or not current.cancelling():
                 return []
             if waits:
                 task.cancel()
-            await self._take_back(task, lambda works: works)
+            await self._release_result(task, lambda works: works)
             raise
         finally:
-            self._forget(who, task)
+            self._remove(owner, task)
 
-    async def turned(self, turning: Coroutine[Any, Any, Turn]) -> Turn:
-        """What was ended has ended, whether its caller is still there or not; what was claimed for him is taken back."""
-        task = asyncio.create_task(turning)
+    async def complete_and_claim(
+        self, call: Coroutine[object, object, CompleteAndClaimResult]
+    ) -> CompleteAndClaimResult:
+        """Run to the end even if the client disconnects; its new claims are then released."""
+        task = asyncio.create_task(call)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await self._take_back(task, lambda turn: turn[1])
+            await self._release_result(task, lambda result: result[1])
             raise
 
-    async def _take_back(self, task: asyncio.Task[T], works_of: Callable[[T], list[Work]]) -> None:
+    async def _release_result(
+        self, task: asyncio.Task[T], works_of: Callable[[T], list[Work]]
+    ) -> None:
         await asyncio.wait({task})
         if not task.cancelled() and task.exception() is None:
-            await give_back(self._engine, works_of(task.result()))
+            await release_claims(self._engine, works_of(task.result()))
 
-    def _forget(self, who: Who, task: asyncio.Task[list[Work]]) -> None:
-        claims = self._claims.get(who, set())
+    def _remove(self, owner: ClaimOwner, task: asyncio.Task[list[Work]]) -> None:
+        claims = self._claims.get(owner, set())
         claims.discard(task)
         if not claims:
-            self._claims.pop(who, None)
+            self._claims.pop(owner, None)
 
-    def call_off(self, who: Who) -> int:
-        """How many were; a claim that has its answer already is answered with it."""
-        return sum(task.cancel() for task in tuple(self._claims.get(who, ())))
+    def cancel(self, owner: ClaimOwner) -> int:
+        """Cancel the waiting claims of an owner and count them; granted claims are answered."""
+        return sum(task.cancel() for task in tuple(self._claims.get(owner, ())))
 
 
-async def give_back(engine: LocalEngineProtocol, works: Sequence[Work]) -> None:
-    """Nobody has read the answer: whoever asks next may go on with them, and does not wait for the leases to run out."""
+async def release_claims(engine: LocalEngineProtocol, works: Sequence[Work]) -> None:
+    """Make executions claimable again whose claim no client has read, before the leases expire."""
     for work in works:
         try:
             await engine.delay(work.handle, await engine.server_time_ms())
         except EngineError as error:
             log.warning(
-                "%s: its worker has left, and it could not be given back: %s",
-                work.execution_id,
-                error,
+                "claim of a disconnected worker could not be released",
+                extra={"execution_id": str(work.execution_id), "error": str(error)},
             )

@@ -1,6 +1,7 @@
-"""The policy of an execution as clients send it: a wrong shape is refused, a number out of the engine's range is clamped to it.
+"""The policy of an execution as HTTP clients send it.
 
-Everything else is checked by the engine, for all callers alike.
+A wrong shape is refused and a number outside the engine's range is clamped to it. The engine
+checks everything else, for all callers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ExponentialBackoff(Struct, frozen=True, tag_field="type", tag="exponential
 
 
 class Retries(Struct, frozen=True, omit_defaults=True):
-    """Without a backoff, the engine's own."""
+    """Without `backoff`, the engine's default applies."""
 
     max_retries: U32 = 3
     backoff: FixedBackoff | ExponentialBackoff | None = None
@@ -84,7 +85,10 @@ class OfStreams(Struct, frozen=True, omit_defaults=True):
 
 
 class NewPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Every member is optional. What is larger than the engine's limits counts as the limit: ten years, for a duration."""
+    """Every field is optional. A value above the engine's limit counts as the limit.
+
+    The limit of a duration is ten years.
+    """
 
     priority: I32 = 0
     delay_until: I64 | None = None

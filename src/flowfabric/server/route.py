@@ -1,12 +1,12 @@
-"""A route as data: what it takes, who may, what it can answer. The rest of the server is made from these."""
+"""A route as data: its input, required role, tenancy and answers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from flowfabric.server.app import Server
 
 CONTROL, MEDIUM, LARGE, BULK = 65_536, 262_144, 1_048_576, 16 * 1_048_576
-"""Bytes a request may have."""
+"""Size limits of request bodies in bytes."""
 MAX_INDEX_DIGITS = 20
 MAX_ATTEMPT_INDEX = 2**31 - 1
-"""No execution has so many attempts."""
+"""Above the attempt count of any execution."""
 
 
-class Ask(Struct):
-    """One request, its parts decoded and its caller known."""
+class ApiRequest(Struct):
+    """A decoded request and its authenticated caller."""
 
     server: Server
     caller: Caller
@@ -61,7 +61,7 @@ class Ask(Struct):
             or int(text) >= 2**32
         ):
             raise bad_request(
-                f"invalid attempt index: a whole number below 4294967296, got {text[:40]!r}"
+                f"invalid attempt index: expected an integer below 4294967296, got {text[:40]!r}"
             )
         return min(int(text), MAX_ATTEMPT_INDEX)
 
@@ -70,9 +70,9 @@ Undo = Callable[[], Awaitable[None]]
 
 
 class Reply(Struct):
-    """`value` goes out as JSON; `raw` as it is; `stream` piece by piece, as server-sent events.
+    """A response: `value` is encoded as JSON, `raw` is sent unchanged, `stream` is sent in parts.
 
-    `undo` takes back what was done for the caller, should he have left before he could be told.
+    `undo` reverts the effect of the request if the client has disconnected before the response.
     """
 
     status: int = 200
@@ -84,14 +84,16 @@ class Reply(Struct):
     undo: Undo | None = None
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[ApiRequest], Awaitable[Reply]]
 
 
 class Route(Struct, frozen=True):
-    """`role` None is open to everybody. `subject` is the field of the body that `bound` looks at; without one, the path is.
+    """One method of one path.
 
-    `answers` are the types by status, None for what is not JSON. A `form` is what a page sends. `streams` takes a permit of the
-    streams; `waits` may be called off when the server stops or nobody waits for the answer any more.
+    `role`: None admits every caller. `subject`: the body field that `bound` checks; empty: the
+    path. `answers`: the type per status, None for content other than JSON. `form`: the body is an
+    HTML form. `streams`: counts as a stream operation. `waits`: is cancelled when the server stops
+    or the client disconnects.
     """
 
     method: str
@@ -115,33 +117,71 @@ class Route(Struct, frozen=True):
         return (self.handler.__doc__ or self.path).strip().splitlines()[0]
 
 
+OK: dict[int, Any] = {200: dict[str, Any]}
+CREATED: dict[int, Any] = {200: dict[str, Any], 201: dict[str, Any]}
+
+
+class RouteOptions(TypedDict, total=False):
+    """The fields of `Route` that a group or a route may set."""
+
+    role: Role | None
+    bound: Bound
+    subject: str
+    body: Any
+    query: Any
+    limit: int
+    answers: dict[int, Any]
+    media: str
+    tag: str
+    streams: bool
+    form: bool
+    waits: bool
+
+
+class RouteGroup:
+    """The routes of a module with shared defaults; a call returns the decorator of a handler."""
+
+    def __init__(self, **defaults: Unpack[RouteOptions]) -> None:
+        self._defaults = RouteOptions(answers=OK) | defaults
+        self.all: list[Route] = []
+
+    def __call__(
+        self, method: str, path: str, **options: Unpack[RouteOptions]
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self.all.append(Route(method, path, handler, **(self._defaults | options)))
+            return handler
+
+        return add
+
+
 def bad_request(message: str) -> ValidationError:
-    """A refusal by the server itself, whose text is the whole message."""
-    return Refusal(message)
+    """An error of the server, whose text is the complete message."""
+    return InvalidRequest(message)
 
 
-class Missing(NotFound):
-    """An execution, or its result, that a read has asked for; the answer repeats the id, as the original's does."""
+class MissingEntity(NotFound):
+    """A missing execution or result; the message contains the id, as in the original API."""
 
     def __init__(self, entity: str, ident: object) -> None:
         super().__init__(entity, ident)
-        self.said = f"{entity} not found: {ident}"
+        self.message = f"{entity} not found: {ident}"
 
 
-class Refusal(ValidationError):
+class InvalidRequest(ValidationError):
     def __init__(self, message: str) -> None:
         super().__init__(ValidationKind.INVALID_INPUT, message)
 
 
-def same(path: Any, body: Any, name: str) -> None:
+def require_match(path: object, body: object, name: str) -> None:
     if str(path) != str(body):
         raise bad_request(f"path {name} does not match body {name}")
 
 
-def variant(value: Struct, name: str | None = None) -> dict[str, Any] | str:
-    """A result as the wire names it: the kind outside, its fields inside; a kind without fields is a bare word."""
-    said = {field: getattr(value, field) for field in type(value).__struct_fields__}
+def tagged(value: Struct, name: str | None = None) -> dict[str, Any] | str:
+    """A result as `{kind: fields}`; a kind without fields is a plain string."""
+    fields = structs.asdict(value)
     if value.__struct_config__.omit_defaults:
-        said = {field: found for field, found in said.items() if found is not None}
-    word = name or type(value).__name__
-    return {word: said} if said else word
+        fields = {field: found for field, found in fields.items() if found is not None}
+    kind = name or type(value).__name__
+    return {kind: fields} if fields else kind

@@ -1,4 +1,4 @@
-"""A token that belongs to one namespace sees nothing of the others: what is not its own is not there."""
+"""Tenancy: a token bound to a namespace gets "not found" for everything outside it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from flowfabric.server import limit_tenancy
 from flowfabric.wire.operations import Bound
 
 if TYPE_CHECKING:
-    from flowfabric.server.route import Ask, Route
+    from flowfabric.server.route import ApiRequest, Route
 
 
 class Forbidden(NotFound):
-    """Told as if it did not exist."""
+    """Reported as not found, so that a caller cannot probe other namespaces."""
 
 
 class Namespaces:
-    """Where executions and flows belong. It is read each time: an id that was removed may be another namespace's by now."""
+    """Reads the namespace of executions and flows.
+
+    Nothing is cached: a removed id may since have been created in another namespace.
+    """
 
     def __init__(self, engine: LocalEngineProtocol) -> None:
         self._engine = engine
@@ -37,7 +40,7 @@ class Namespaces:
         )
 
     async def are_of(self, idents: Sequence[ExecutionId], namespace: str) -> bool:
-        """Whether all of them exist, and there."""
+        """Whether all of them exist in this namespace."""
         found = await self._engine.get_execution_namespaces(idents) if idents else {}
         return all(found.get(ident) == namespace for ident in idents)
 
@@ -45,71 +48,71 @@ class Namespaces:
         return await self._engine.get_flow_namespace(ident)
 
 
-async def check(route: Route, ask: Ask) -> None:
-    """Before the handler runs, for callers who are bound."""
+async def check(route: Route, request: ApiRequest) -> None:
+    """Check a request of a bound caller before its handler runs."""
     if route.subject:
-        subject = getattr(ask.body, route.subject, None)
+        subject = getattr(request.body, route.subject, None)
     elif route.bound is Bound.EXECUTION:
-        subject = ask.execution()
+        subject = request.execution()
     elif route.bound is Bound.FLOW:
-        subject = ask.uuid()
+        subject = request.uuid()
     elif route.bound is Bound.BUDGET:
-        subject = ask.uuid(shown="budget_id")
+        subject = request.uuid(shown="budget_id")
     else:
-        subject = ask.body if ask.body is not None else ask.query
-    await _check(route, subject, ask)
+        subject = request.body if request.body is not None else request.query
+    await _check(route, subject, request)
 
 
-async def _check(route: Route, subject: Any, ask: Ask) -> None:
-    mine, lanes = ask.caller.namespace, ask.caller.lanes
+async def _check(route: Route, subject: Any, request: ApiRequest) -> None:
+    own, lanes = request.caller.namespace, request.caller.lanes
     match route.bound:
         case Bound.FREE:
             return
         case Bound.NAMESPACE:
             named = subject if isinstance(subject, list) else [subject]
             for each in named:
-                _check_named(each, mine, lanes)
-            if mine is not None:
-                await _check_ids(named, mine, ask.server.namespaces)
+                _check_named(each, own, lanes)
+            if own is not None:
+                await _check_ids(named, own, request.server.namespaces)
         case Bound.EXECUTION:
             ident = str(getattr(subject, "execution_id", subject))
-            if mine is not None and await _owner(ask.server.namespaces, ident) != mine:
+            if own is not None and await _owner(request.server.namespaces, ident) != own:
                 raise Forbidden("execution")
         case Bound.FLOW:
             ident = getattr(subject, "flow_id", subject)
-            if mine is not None and await ask.server.namespaces.of_flow(ident) != mine:
+            if own is not None and await request.server.namespaces.of_flow(ident) != own:
                 raise Forbidden("flow")
-            await _check_members(subject if route.subject else ask.body, ask)
+            await _check_members(subject if route.subject else request.body, request)
         case Bound.HANDLE:
-            await _check_handles(subject, ask)
+            await _check_handles(subject, request)
         case Bound.LANE:
             _check_lanes(getattr(subject, "lane_id", subject), lanes)
-            _check_claimed(ask.body, mine)
+            _check_claimed(request.body, own)
         case Bound.TURN:
             _check_lanes(subject.lane, lanes)
-            _check_claimed(subject, mine)
-            await _check_handles(subject.many, ask)
+            _check_claimed(subject, own)
+            await _check_handles(subject.many, request)
         case bound if bound in limit_tenancy.LIMITS:
-            refused = await limit_tenancy.refusal(bound, subject, ask)
+            refused = await limit_tenancy.limit_refusal(bound, subject, request)
             if refused is not None:
                 raise Forbidden(refused.entity)
         case Bound.NEVER:
             raise Forbidden("path")
 
 
-async def _check_ids(made: list[Any], mine: str, namespaces: Namespaces) -> None:
-    """An id that is taken elsewhere cannot be used here. That is all that is told: neither what has it nor how that stands."""
+async def _check_ids(made: list[Any], own: str, namespaces: Namespaces) -> None:
+    """Refuse ids that exist in another namespace, without naming the namespace or the state."""
     idents = [
         node.execution_id
         for each in made
         for node in _nodes(each)
         if getattr(node, "execution_id", None) is not None
     ]
-    if await namespaces.of_executions(idents) - {mine}:
+    if await namespaces.of_executions(idents) - {own}:
         raise Forbidden("execution")
     for each in made:
         flow = None if hasattr(each, "execution_id") else getattr(each, "flow_id", None)
-        if flow is not None and await namespaces.of_flow(flow) not in (None, mine):
+        if flow is not None and await namespaces.of_flow(flow) not in (None, own):
             raise Forbidden("flow")
 
 
@@ -117,26 +120,26 @@ def _nodes(each: Any) -> tuple[Any, ...]:
     return (each, *getattr(each, "nodes", ()))
 
 
-async def _check_members(body: Any, ask: Ask) -> None:
-    """Who could make what is another's a member of his own flow could cancel it with the flow."""
-    if ask.caller.namespace is None:
+async def _check_members(body: Any, request: ApiRequest) -> None:
+    """Refuse members of another namespace: a caller could cancel them with its own flow."""
+    if request.caller.namespace is None:
         return
     named = [
         getattr(body, name, None)
         for name in ("execution_id", "upstream_execution_id", "downstream_execution_id")
     ]
-    if "downstream" in ask.path:
-        named.append(ask.execution("downstream"))
+    if "downstream" in request.path:
+        named.append(request.execution("downstream"))
     for member in named:
         if (
             member is not None
-            and await ask.server.namespaces.of_execution(member) != ask.caller.namespace
+            and await request.server.namespaces.of_execution(member) != request.caller.namespace
         ):
             raise Forbidden("execution")
 
 
 async def _owner(namespaces: Namespaces, ident: str) -> str | None:
-    """Of an execution, or of a flow where either will do."""
+    """The namespace of an execution, or of a flow where both are accepted."""
     try:
         return await (
             namespaces.of_execution(ExecutionId(ident))
@@ -147,21 +150,21 @@ async def _owner(namespaces: Namespaces, ident: str) -> str | None:
         return None
 
 
-async def _check_handles(subject: Any, ask: Ask) -> None:
-    mine = ask.caller.namespace
-    idents = [ask.engine.fields(handle).execution_id for handle in _handles(subject)]
-    if mine is not None and not await ask.server.namespaces.are_of(idents, mine):
+async def _check_handles(subject: Any, request: ApiRequest) -> None:
+    own = request.caller.namespace
+    idents = [request.engine.fields(handle).execution_id for handle in _handles(subject)]
+    if own is not None and not await request.server.namespaces.are_of(idents, own):
         raise Forbidden("execution")
 
 
-def _check_claimed(asked: Any, mine: str | None) -> None:
-    """What asks for work names a namespace, itself or in its policy. None stands for all of them."""
-    if mine is not None and getattr(asked, "policy", asked).namespace != mine:
+def _check_claimed(claim: Any, own: str | None) -> None:
+    """A claim names its namespace, in itself or in its policy; None means all namespaces."""
+    if own is not None and getattr(claim, "policy", claim).namespace != own:
         raise Forbidden("namespace")
 
 
-def _check_lanes(asked: Any, lanes: frozenset[str] | None) -> None:
-    if lanes is not None and not set([asked] if isinstance(asked, str) else asked) <= lanes:
+def _check_lanes(claim: Any, lanes: frozenset[str] | None) -> None:
+    if lanes is not None and not set([claim] if isinstance(claim, str) else claim) <= lanes:
         raise Forbidden("lane")
 
 
@@ -171,20 +174,20 @@ def _handles(subject: Any) -> Iterable[Any]:
     return [subject]
 
 
-def _check_named(subject: Any, mine: str | None, lanes: frozenset[str] | None) -> None:
+def _check_named(subject: Any, own: str | None, lanes: frozenset[str] | None) -> None:
     named = subject if isinstance(subject, str) else getattr(subject, "namespace", None)
-    if mine is not None and named != mine:
+    if own is not None and named != own:
         raise Forbidden("namespace")
     for each in _nodes(subject):
         lane, space = getattr(each, "lane_id", None), getattr(each, "namespace", None)
         if (lanes is not None and lane is not None and lane not in lanes) or (
-            mine is not None and space is not None and space != mine
+            own is not None and space is not None and space != own
         ):
             raise Forbidden("lane")
 
 
-def narrowed(wanted: ScannerFilter | None, mine: str | None) -> ScannerFilter | None:
-    """A filter for events that lets nothing through which is not the caller's."""
-    if mine is None:
+def narrow_filter(wanted: ScannerFilter | None, own: str | None) -> ScannerFilter | None:
+    """Restrict an event filter to the caller's namespace."""
+    if own is None:
         return wanted
-    return ScannerFilter(mine, None if wanted is None else wanted.instance_tag)
+    return ScannerFilter(own, None if wanted is None else wanted.instance_tag)

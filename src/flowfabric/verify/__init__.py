@@ -1,1 +1,1 @@
-"""The invariants, as functions over a dump of a store: the same code in production, in the model tests and after chaos."""
+"""The invariants, as functions over a dump of a store, for `flowfabric verify` and for tests."""

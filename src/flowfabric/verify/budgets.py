@@ -1,4 +1,4 @@
-"""The checks of budgets: what is counted lies within its limits, and covers what is on accounts."""
+"""Checks of budgets: usage is within the limits and covers the charges of executions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flowfabric.verify.snapshot import Snapshot
 from flowfabric.verify.violation import Check, Violation
 
 
-def usage_within_limits(world: Snapshot) -> Iterator[Violation]:
-    """I13: never below nothing, never above the highest hard limit there was."""
-    for (budget, dimension), used in world.usage.items():
-        policy = world.budgets.get(budget)
+def usage_within_limits(snapshot: Snapshot) -> Iterator[Violation]:
+    """I13: usage is not negative and not above the highest hard limit so far."""
+    for (budget, dimension), used in snapshot.usage.items():
+        policy = snapshot.budgets.get(budget)
         hard = 0 if policy is None else policy.limits.hard_limits.get(dimension, 0)
         most = hard if policy is None else policy.limits.formerly.get(dimension, hard)
         if used < 0 or (hard and most and used > most):
@@ -20,12 +20,12 @@ def usage_within_limits(world: Snapshot) -> Iterator[Violation]:
             )
 
 
-def accounts_are_covered(world: Snapshot) -> Iterator[Violation]:
-    """I13: what executions are charged with was counted."""
-    for (budget, dimension), charged in world.accounts.items():
-        used = world.usage.get((budget, dimension), 0)
+def accounts_are_covered(snapshot: Snapshot) -> Iterator[Violation]:
+    """I13: usage is at least the sum of the charges to executions."""
+    for (budget, dimension), charged in snapshot.accounts.items():
+        used = snapshot.usage.get((budget, dimension), 0)
         if charged > used:
-            yield Violation("I13", str(budget), f"{dimension}: {charged} on accounts, {used} used")
+            yield Violation("I13", str(budget), f"{dimension}: {charged} charged, {used} used")
 
 
 BUDGET_CHECKS: dict[str, Check] = {

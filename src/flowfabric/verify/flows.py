@@ -1,4 +1,4 @@
-"""The checks of flows: edges, the groups that count them, and the members that wait for them."""
+"""Checks of flows: edges, the edge groups that count them, and the members that wait for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import ENDED, Edge, EdgeGroup, stored_edge_policy
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.verify.snapshot import GroupKey, Key, Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, about, violation
 
 STATES = ("pending", "satisfied", "impossible")
 
@@ -25,46 +25,44 @@ def _over(execution: Execution) -> bool:
     return execution.lifecycle_phase in ENDED_PHASES
 
 
-def groups_count_their_edges(world: Snapshot) -> Iterator[Violation]:
-    """Groups: a group counts exactly its applied edges, each once, by how it ended."""
-    for key, edges in world.inbound.items():
+def groups_count_their_edges(snapshot: Snapshot) -> Iterator[Violation]:
+    """Groups: a group counts each of its applied edges once, by its result."""
+    for key, edges in snapshot.inbound.items():
         applied = [edge for edge in edges if edge.applied_at_ms is not None]
-        group = world.groups.get(key)
+        group = snapshot.groups.get(key)
         if not applied:
             continue
         if group is None:
-            yield Violation(
-                "groups", about(_child(key)), f"{len(applied)} applied edges without a group"
-            )
+            yield violation("groups", _child(key), f"{len(applied)} applied edges without a group")
             continue
         states = Counter(edge.dep_state for edge in applied)
         counted = (group.success_count, group.fail_count + group.skip_count, group.running_count)
         found = (states["satisfied"], states["impossible"], states["unsatisfied"])
         if counted != found or sum(found) != len(applied):
-            yield Violation(
+            yield violation(
                 "groups",
-                about(_child(key)),
-                f"counts {counted} good, lost and open edges, there are {found}",
+                _child(key),
+                f"counts {counted} satisfied, impossible and open edges, found {found}",
             )
 
 
-def groups_fired_by_the_rule(world: Snapshot) -> Iterator[Violation]:
-    """Groups: what a group says of itself is what its counters say, and what they said when it fired."""
-    for key, group in world.groups.items():
+def groups_fired_by_the_rule(snapshot: Snapshot) -> Iterator[Violation]:
+    """Groups: the state of a group follows from its counters and its policy."""
+    for key, group in snapshot.groups.items():
         if group.group_state not in STATES:
-            yield Violation("groups", about(_child(key)), f"no such state: {group.group_state!r}")
-        elif not _explained(group, world.inbound.get(key, [])):
+            yield violation("groups", _child(key), f"unknown state: {group.group_state!r}")
+        elif not _explained(group, snapshot.inbound.get(key, [])):
             lost = group.fail_count + group.skip_count
-            counted = f"{group.success_count} good, {lost} lost, {group.running_count} open"
-            yield Violation(
-                "groups",
-                about(_child(key)),
-                f"{group.group_state} with {counted} of {group.policy}",
+            open_edges = group.running_count
+            counted = f"{group.success_count} satisfied, {lost} impossible, {open_edges} open"
+            yield violation(
+                "groups", _child(key), f"{group.group_state} with {counted} of {group.policy}"
             )
 
 
 def _explained(group: EdgeGroup, edges: list[Edge]) -> bool:
-    """An edge applied after a group fired is counted, but decides nothing."""
+    """Whether counters and policy explain the state. An edge applied after the decision is only
+    counted."""
     policy, good, lost = (
         stored_edge_policy(group.policy),
         group.success_count,
@@ -93,10 +91,10 @@ def _explained(group: EdgeGroup, edges: list[Edge]) -> bool:
     return impossible or bool(late)
 
 
-def nobody_runs_early(world: Snapshot) -> Iterator[Violation]:
-    """I18: a member that nobody has claimed yet is not claimable while it waits for others."""
-    for key, group in world.groups.items():
-        member = world.executions.get(_child(key))
+def waiting_members_are_not_claimable(snapshot: Snapshot) -> Iterator[Violation]:
+    """I18: a member without a claim so far is not claimable while it has open edges."""
+    for key, group in snapshot.groups.items():
+        member = snapshot.executions.get(_child(key))
         if member is None or member.total_attempt_count or member.replay_count:
             continue
         waits = group.group_state == "pending" and group.running_count > 0
@@ -105,90 +103,82 @@ def nobody_runs_early(world: Snapshot) -> Iterator[Violation]:
             free or member.lifecycle_phase == "active" or member.terminal_outcome == "success"
         ):
             says = f"{member.public_state}, though {group.running_count} of its edges are open"
-            yield Violation("I18", about(_child(key)), says)
+            yield violation("I18", _child(key), says)
 
 
-def losers_are_on_the_queue(world: Snapshot) -> Iterator[Violation]:
-    """Siblings: a group that has siblings to cancel has fired, was told to cancel them, and somebody will look at it."""
-    for key, group in world.groups.items():
+def siblings_to_cancel_are_queued(snapshot: Snapshot) -> Iterator[Violation]:
+    """Siblings: a group with siblings to cancel is decided, has that policy, and is queued."""
+    for key, group in snapshot.groups.items():
         if not group.cancel_siblings_pending_flag:
             continue
         listed = json.loads(group.cancel_siblings_pending_members)
-        upstreams = {str(edge.upstream_eid) for edge in world.inbound.get(key, [])}
+        upstreams = {str(edge.upstream_eid) for edge in snapshot.inbound.get(key, [])}
         wrong = ""
-        if key not in world.cancelling:
+        if key not in snapshot.cancelling:
             wrong = "is not on the queue"
         elif group.group_state == "pending":
-            wrong = "has not fired"
+            wrong = "is pending"
         elif not stored_edge_policy(group.policy).cancels:
-            wrong = "lets them run"
+            wrong = "its policy lets them run"
         elif not upstreams.issuperset(listed):
-            wrong = "lists some that it does not wait for"
+            wrong = "lists executions that are no upstreams"
         if wrong:
-            yield Violation("siblings", about(_child(key)), f"has siblings to cancel, but {wrong}")
+            yield violation("siblings", _child(key), f"has siblings to cancel, but {wrong}")
 
 
-def graphs_are_whole(world: Snapshot) -> Iterator[Violation]:
-    """Graphs: edges join members of their flow, ends carry its id, and the flow counts as many edges as there are."""
+def graphs_are_whole(snapshot: Snapshot) -> Iterator[Violation]:
+    """Graphs: edges join members of their flow, events have its id, and it counts its edges."""
     edges: Counter[Key] = Counter()
-    for key, several in world.inbound.items():
+    for key, several in snapshot.inbound.items():
         edges[key[:2]] += len(several)
         for edge in several:
             for end in (edge.upstream_eid, edge.downstream_eid):
-                member = world.executions.get((edge.partition_key, end))
+                member = snapshot.executions.get((edge.partition_key, end))
                 if member is not None and member.flow_id != edge.flow_id:
-                    yield Violation(
+                    yield violation(
                         "graphs",
-                        about((edge.partition_key, end)),
+                        (edge.partition_key, end),
                         f"edge of flow {edge.flow_id}, it is not a member",
                     )
-    for flow_key, flow in world.flows.items():
-        said: dict[str, Any] = json.loads(flow.raw_fields)
-        if said.get("edge_count", edges[flow_key]) != edges[flow_key]:
+    for flow_key, flow in snapshot.flows.items():
+        stored: dict[str, Any] = json.loads(flow.raw_fields)
+        if stored.get("edge_count", edges[flow_key]) != edges[flow_key]:
             yield Violation(
                 "graphs",
                 str(flow.flow_id),
-                f"says {said['edge_count']} edges, there are {edges[flow_key]}",
+                f"stores {stored['edge_count']} edges, found {edges[flow_key]}",
             )
-    for exec_key, member in world.executions.items():
-        for event in world.completions.get(exec_key, []):
+    for exec_key, member in snapshot.executions.items():
+        for event in snapshot.completions.get(exec_key, []):
             if event["flow_id"] not in (None, member.flow_id):
-                yield Violation(
-                    "graphs",
-                    about(exec_key),
-                    f"event {event['event_id']} tells another flow of its end",
-                )
+                yield violation("graphs", exec_key, f"event {event['event_id']} names another flow")
 
 
-def nothing_refers_to_a_removed_row(world: Snapshot) -> Iterator[Violation]:
+def nothing_refers_to_a_removed_row(snapshot: Snapshot) -> Iterator[Violation]:
     """I23: a member that has not ended still has its flow and its upstreams."""
-    for key, member in world.executions.items():
-        if (
-            member.flow_id is not None
-            and not _over(member)
-            and (key[0], member.flow_id) not in world.flows
-        ):
-            yield Violation("I23", about(key), f"is of flow {member.flow_id}, which was removed")
-    for group, edges in world.inbound.items():
-        downstream = world.executions.get(_child(group))
+    for key, member in snapshot.executions.items():
+        if member.flow_id is None or _over(member):
+            continue
+        if (key[0], member.flow_id) not in snapshot.flows:
+            yield violation("I23", key, f"is of flow {member.flow_id}, which was removed")
+    for group, edges in snapshot.inbound.items():
+        downstream = snapshot.executions.get(_child(group))
         if downstream is None or _over(downstream):
             continue
         for edge in edges:
-            if (edge.partition_key, edge.upstream_eid) not in world.executions:
-                yield Violation(
-                    "I23",
-                    about(_child(group)),
-                    f"comes after {edge.upstream_eid}, which was removed",
+            if (edge.partition_key, edge.upstream_eid) not in snapshot.executions:
+                yield violation(
+                    "I23", _child(group), f"waits for {edge.upstream_eid}, which was removed"
                 )
 
 
-def parents_keep_their_children(world: Snapshot) -> Iterator[Violation]:
-    """I23: a parent that has not ended still has its children. One that was replayed had ended, and goes on with what is left."""
-    kept = Counter((key[0], member.flow_id) for key, member in world.executions.items())
-    for key, flow in world.flows.items():
+def parents_keep_their_children(snapshot: Snapshot) -> Iterator[Violation]:
+    """I23: a parent that has not ended still has its children. A replayed parent had ended, and continues without them."""
+    kept = Counter((key[0], member.flow_id) for key, member in snapshot.executions.items())
+    for key, flow in snapshot.flows.items():
         if flow.parent is None:
             continue
-        parent = world.executions.get((flow.parent.partition_index, flow.parent.uuid))
+        parent = snapshot.executions.get((flow.parent.partition_index, flow.parent.uuid))
         if parent is None or _over(parent) or parent.replay_count:
             continue
         removed = json.loads(flow.raw_fields).get("node_count", 0) - kept[key]
@@ -200,15 +190,13 @@ def parents_keep_their_children(world: Snapshot) -> Iterator[Violation]:
             )
 
 
-def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
+def settled_flows_have_ended(snapshot: Snapshot) -> Iterator[Violation]:
     """I26: a settled flow has no member that has not ended."""
-    for key, member in world.executions.items():
-        flow = None if member.flow_id is None else world.flows.get((key[0], member.flow_id))
+    for key, member in snapshot.executions.items():
+        flow = None if member.flow_id is None else snapshot.flows.get((key[0], member.flow_id))
         if flow is not None and flow.settled_at_ms is not None and not _over(member):
-            yield Violation(
-                "I26",
-                about(key),
-                f"is {member.public_state}, though flow {flow.flow_id} is settled",
+            yield violation(
+                "I26", key, f"is {member.public_state}, though flow {flow.flow_id} is settled"
             )
 
 
@@ -216,126 +204,126 @@ FLOW_CHECKS: dict[str, Check] = {
     "I23": nothing_refers_to_a_removed_row,
     "I23: children": parents_keep_their_children,
     "I26": settled_flows_have_ended,
-    "I18": nobody_runs_early,
+    "I18": waiting_members_are_not_claimable,
     "groups: edges": groups_count_their_edges,
     "groups: states": groups_fired_by_the_rule,
-    "siblings": losers_are_on_the_queue,
+    "siblings": siblings_to_cancel_are_queued,
     "graphs": graphs_are_whole,
 }
 
 
-# ---- checks that hold only while nothing is under way
+# ---- checks that hold only while the store is idle
 
 
-def ends_were_heard(world: Snapshot) -> Iterator[Violation]:
-    """Every end of a member was dispatched, with its flow's id."""
-    for key, member in world.executions.items():
+def ends_were_dispatched(snapshot: Snapshot) -> Iterator[Violation]:
+    """Drained: every end of a member is dispatched, with the id of its flow."""
+    for key, member in snapshot.executions.items():
         if member.flow_id is None:
             continue
-        events = [event for event in world.completions.get(key, []) if is_end(event["outcome"])]
+        events = [event for event in snapshot.completions.get(key, []) if is_end(event["outcome"])]
         if any(
             event["flow_id"] is not None and event["dispatched_at_ms"] is None for event in events
         ):
-            yield Violation("drained", about(key), "nobody saw to what follows from its end")
+            yield violation("drained", key, "its end is not dispatched")
         if (
             _over(member)
             and events
             and events[-1]["flow_id"] is None
             and any(e["flow_id"] is not None for e in events)
         ):
-            yield Violation("drained", about(key), "its end was not told to its flow")
+            yield violation("drained", key, "its last end has no flow id")
 
 
-def ends_were_counted(world: Snapshot) -> Iterator[Violation]:
-    """No edge is open whose upstream is over, and what is counted is how an upstream once ended."""
-    for edge in (edge for several in world.inbound.values() for edge in several):
-        upstream = world.executions.get((edge.partition_key, edge.upstream_eid))
-        told = {
+def ends_are_counted(snapshot: Snapshot) -> Iterator[Violation]:
+    """Drained: no edge is open after its upstream's end, and its result is one the upstream had."""
+    for edge in (edge for several in snapshot.inbound.values() for edge in several):
+        upstream = snapshot.executions.get((edge.partition_key, edge.upstream_eid))
+        outcomes = {
             event["outcome"]
-            for event in world.completions.get((edge.partition_key, edge.upstream_eid), [])
+            for event in snapshot.completions.get((edge.partition_key, edge.upstream_eid), [])
         }
         child = about((edge.partition_key, edge.downstream_eid))
         if edge.is_open and (upstream is None or (_over(upstream) and _counts(edge, upstream))):
-            yield Violation("drained", child, f"waits for {edge.upstream_eid}, which is over")
-        elif upstream is not None and edge.dep_state == "satisfied" and not _is_good(edge, told):
+            yield Violation("drained", child, f"waits for {edge.upstream_eid}, which has ended")
+        elif (
+            upstream is not None
+            and edge.dep_state == "satisfied"
+            and not _is_satisfied(edge, outcomes)
+        ):
             yield Violation(
-                "drained", child, f"counts {edge.upstream_eid} as a success, which it never was"
+                "drained", child, f"counts {edge.upstream_eid} as a success without one"
             )
-        elif upstream is not None and edge.dep_state == "impossible" and not told - {"success"}:
+        elif upstream is not None and edge.dep_state == "impossible" and not outcomes - {"success"}:
             yield Violation(
-                "drained", child, f"counts {edge.upstream_eid} as lost, which it never was"
+                "drained", child, f"counts {edge.upstream_eid} as impossible without a failure"
             )
 
 
-def _is_good(edge: Edge, told: set[str]) -> bool:
+def _is_satisfied(edge: Edge, outcomes: set[str]) -> bool:
     if json.loads(edge.policy).get("dependency_kind") == ENDED:
-        return any(map(is_end, told))
-    return "success" in told
+        return any(map(is_end, outcomes))
+    return "success" in outcomes
 
 
 def _counts(edge: Edge, upstream: Execution) -> bool:
-    """A failure from before the child was replayed does not count again."""
+    """A failure before the replay of the child does not count again."""
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True
     return upstream.terminal_at_ms is not None and upstream.terminal_at_ms > edge.reset_at_ms
 
 
-def nobody_is_left_waiting(world: Snapshot) -> Iterator[Violation]:
-    """I18: whoever is blocked has an open edge, and a group that has not fired."""
-    for key, member in world.executions.items():
+def blocked_members_have_open_edges(snapshot: Snapshot) -> Iterator[Violation]:
+    """I18: a blocked member has an open edge and a pending group."""
+    for key, member in snapshot.executions.items():
         if (
             member.lifecycle_phase != "runnable"
             or member.eligibility_state != "blocked_by_dependencies"
         ):
             continue
         group = (
-            None if member.flow_id is None else world.groups.get((key[0], member.flow_id, key[1]))
+            None
+            if member.flow_id is None
+            else snapshot.groups.get((key[0], member.flow_id, key[1]))
         )
         if group is None:
-            yield Violation("I18", about(key), "blocked, and waits for nobody")
+            yield violation("I18", key, "blocked without an edge group")
         elif group.group_state != "pending" or not group.running_count:
-            yield Violation(
-                "I18",
-                about(key),
-                f"blocked, its group is {group.group_state}, {group.running_count} open",
+            yield violation(
+                "I18", key, f"blocked, its group is {group.group_state}, {group.running_count} open"
             )
 
 
-def losers_are_cancelled(world: Snapshot) -> Iterator[Violation]:
-    """Nothing is queued or owed, and no sibling runs on that a group was to cancel when it fired."""
-    for key in world.cancelling:
-        yield Violation(
-            "drained",
-            about(_child(key)),
-            "its group is still on the queue of those with siblings to cancel",
-        )
-    for flow in world.owed:
-        yield Violation("drained", str(flow[1]), "owes cancels to its members")
-    for key, group in world.groups.items():
+def siblings_are_cancelled(snapshot: Snapshot) -> Iterator[Violation]:
+    """Drained: no cancel is pending, and no sibling runs that its group had to cancel."""
+    for key in snapshot.cancelling:
+        yield violation("drained", _child(key), "its group has siblings to cancel")
+    for flow in snapshot.cancel_backlog:
+        yield Violation("drained", str(flow[1]), "has members to cancel")
+    for key, group in snapshot.groups.items():
         if group.group_state == "pending" or not stored_edge_policy(group.policy).cancels:
             continue
-        edges = world.inbound.get(key, [])
+        edges = snapshot.inbound.get(key, [])
         fired = group.satisfied_at_ms or min(
             (e.last_resolved_at_ms for e in edges if e.last_resolved_at_ms is not None), default=0
         )
         for edge in edges:
-            upstream = world.executions.get((key[0], edge.upstream_eid))
+            upstream = snapshot.executions.get((key[0], edge.upstream_eid))
             early = edge.applied_at_ms is not None and edge.applied_at_ms < fired
             if upstream is not None and early and not _over(upstream) and not upstream.replay_count:
-                yield Violation(
+                yield violation(
                     "I18",
-                    about((key[0], edge.upstream_eid)),
-                    f"runs on, though the group of {key[2]} has fired",
+                    (key[0], edge.upstream_eid),
+                    f"runs, although the group of {key[2]} is decided",
                 )
 
 
-def nobody_ran_early(world: Snapshot) -> Iterator[Violation]:
-    """I18: where every edge was there before the first claim, that claim came after the group was satisfied."""
-    for key, edges in world.inbound.items():
-        group, member = world.groups.get(key), world.executions.get(_child(key))
+def claims_follow_their_group(snapshot: Snapshot) -> Iterator[Violation]:
+    """I18: if all edges preceded the first claim, the claim came after the group's satisfaction."""
+    for key, edges in snapshot.inbound.items():
+        group, member = snapshot.groups.get(key), snapshot.executions.get(_child(key))
         granted = [
             e["occurred_at_ms"]
-            for e in world.leases.get(_child(key), [])
+            for e in snapshot.leases.get(_child(key), [])
             if e["event_type"] == "acquired"
         ]
         if group is None or member is None or member.replay_count or not granted:
@@ -344,22 +332,23 @@ def nobody_ran_early(world: Snapshot) -> Iterator[Violation]:
         if not applied or max(applied) >= granted[0]:
             continue
         if group.satisfied_at_ms is None or group.satisfied_at_ms > granted[0]:
-            yield Violation(
+            yield violation(
                 "I18",
-                about(_child(key)),
+                _child(key),
                 f"claimed at {granted[0]}, its group was satisfied at {group.satisfied_at_ms}",
             )
 
 
 DRAINED: tuple[Check, ...] = (
-    ends_were_heard,
-    ends_were_counted,
-    nobody_is_left_waiting,
-    losers_are_cancelled,
-    nobody_ran_early,
+    ends_were_dispatched,
+    ends_are_counted,
+    blocked_members_have_open_edges,
+    siblings_are_cancelled,
+    claims_follow_their_group,
 )
 
 
-def drained(world: Snapshot) -> list[Violation]:
-    """What holds of flows once nothing is under way, times were left to the store, and nobody counted edges by hand."""
-    return [violation for each in DRAINED for violation in each(world)]
+def drained(snapshot: Snapshot) -> list[Violation]:
+    """The violations of an idle store whose times are the store's and whose edges only the engine
+    counted."""
+    return [violation for each in DRAINED for violation in each(snapshot)]

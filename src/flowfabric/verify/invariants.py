@@ -1,4 +1,4 @@
-"""The checks. Each takes a world and yields what contradicts it; an empty list is health."""
+"""The checks of executions, and the table of all checks. Each yields violations of a snapshot."""
 
 from __future__ import annotations
 
@@ -17,62 +17,56 @@ from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.snapshot import Event, Key, Snapshot
 from flowfabric.verify.streams import STREAM_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 __all__ = ["CHECKS", "Violation", "check"]
 
 OPEN_PHASES = ("created", "started", "suspended")
 RAISING = ("lease_revoked", "waiting_children", "suspended", "budget")
-"""Why a lease is revoked with its epoch, so that the next grant is two further on."""
+"""Reasons of a revocation that raises the epoch, so that the next grant raises it by two."""
 
 
-def one_end_per_generation(world: Snapshot) -> Iterator[Violation]:
-    """I2: a completion event for each time it ended, and the last one says how."""
-    for key, execution in world.executions.items():
-        events = [event for event in world.completions.get(key, []) if is_end(event["outcome"])]
+def one_end_per_replay(snapshot: Snapshot) -> Iterator[Violation]:
+    """I2: each end of an execution has one completion event, and the last has its outcome."""
+    for key, execution in snapshot.executions.items():
+        events = [event for event in snapshot.completions.get(key, []) if is_end(event["outcome"])]
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
-            yield Violation(
-                "I2", about(key), f"{len(events)} completion events, expected {expected}"
-            )
+            yield violation("I2", key, f"{len(events)} completion events, expected {expected}")
         elif is_ended(execution) and events[-1]["outcome"] != execution.terminal_outcome:
-            yield Violation(
+            yield violation(
                 "I2",
-                about(key),
+                key,
                 f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}",
             )
 
 
-def epochs_rise(world: Snapshot) -> Iterator[Violation]:
-    """I4: every grant raises the epoch, and what was granted, revoked, suspended, cancelled and replayed accounts for it."""
-    for key, execution in world.executions.items():
-        events = world.leases.get(key, [])
+def epochs_rise(snapshot: Snapshot) -> Iterator[Violation]:
+    """I4: every grant raises the epoch, and recorded events account for its value."""
+    for key, execution in snapshot.executions.items():
+        events = snapshot.leases.get(key, [])
         granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
         if any(b <= a for a, b in pairwise(granted)):
-            yield Violation("I4", about(key), f"grants do not raise the epoch: {granted}")
+            yield violation("I4", key, f"grants do not raise the epoch: {granted}")
         revoked = sum(e["event_type"] == "revoked" and e["reason"] in RAISING for e in events)
         least = len(granted) + revoked + execution.replay_count
-        most = least + sum(e["outcome"] == "cancelled" for e in world.completions.get(key, []))
+        most = least + sum(e["outcome"] == "cancelled" for e in snapshot.completions.get(key, []))
         if not least <= execution.lease_epoch <= most:
-            yield Violation(
-                "I4",
-                about(key),
-                f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}",
+            yield violation(
+                "I4", key, f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}"
             )
 
 
-def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
-    """I5 and I6: each lease event belongs to the lease granted last, and a lease ends before the next begins."""
-    for key, events in world.leases.items():
+def writes_carry_the_epoch(snapshot: Snapshot) -> Iterator[Violation]:
+    """I5 and I6: lease events belong to the last lease, and a lease ends before the next begins."""
+    for key, events in snapshot.leases.items():
         held: Event | None = None
         for event in events:
             kind, epoch = event["event_type"], event["lease_epoch"]
             if kind in ("acquired", "reclaimed"):
                 if kind == "acquired" and held is not None:
-                    yield Violation(
-                        "I6",
-                        about(key),
-                        f"lease {epoch} granted while {held['lease_epoch']} was open",
+                    yield violation(
+                        "I6", key, f"lease {epoch} granted while {held['lease_epoch']} was open"
                     )
                 held = event
                 continue
@@ -80,9 +74,9 @@ def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
                 held = None
                 continue
             if held is None and kind == "revoked" and event["reason"] == "cancelled":
-                continue  # a cancelled flow tells so of every member, whether it held a lease or not
+                continue  # cancel_flow writes this event for every member, also without a lease
             if held is None:
-                yield Violation("I5", about(key), f"{kind} at epoch {epoch} without an open lease")
+                yield violation("I5", key, f"{kind} at epoch {epoch} without an open lease")
                 continue
             allowed = (
                 {held["lease_epoch"], held["lease_epoch"] + 1}
@@ -90,58 +84,55 @@ def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
                 else {held["lease_epoch"]}
             )
             if epoch not in allowed or event["lease_id"] != held["lease_id"]:
-                yield Violation(
-                    "I5",
-                    about(key),
-                    f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}",
+                yield violation(
+                    "I5", key, f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}"
                 )
             if kind in ("revoked", "expired"):
                 held = None
 
 
-def attempts_are_dense_and_bounded(world: Snapshot) -> Iterator[Violation]:
-    """I7: attempts number 0, 1, 2 and so on, no more than were allowed, and one open at the most."""
-    for key, execution in world.executions.items():
-        rows = world.attempts.get(key, [])
+def attempts_are_dense_and_bounded(snapshot: Snapshot) -> Iterator[Violation]:
+    """I7: attempts are numbered 0, 1, 2 and so on, within the limits, and at most one is open."""
+    for key, execution in snapshot.executions.items():
+        rows = snapshot.attempts.get(key, [])
         if [a.attempt_index for a in rows] != list(range(execution.total_attempt_count)):
-            yield Violation(
+            yield violation(
                 "I7",
-                about(key),
+                key,
                 f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}",
             )
         most = 1 + execution.retry_count + execution.lease_reclaim_count
         if execution.total_attempt_count > most:
-            yield Violation(
-                "I7", about(key), f"{execution.total_attempt_count} attempts, {most} explained"
+            yield violation(
+                "I7", key, f"{execution.total_attempt_count} attempts, {most} explained"
             )
-        waiting = (
-            execution.terminal_outcome == "skipped"
-        )  # one that waited for its replay is left as it was
-        phases = OPEN_PHASES[1:] if waiting else OPEN_PHASES
+        # a member skipped while it waited for its replay keeps its created attempt
+        skipped = execution.terminal_outcome == "skipped"
+        phases = OPEN_PHASES[1:] if skipped else OPEN_PHASES
         still_open = [a.attempt_index for a in rows if a.attempt_state in phases]
         if len(still_open) > 1 or (still_open and is_ended(execution)):
-            yield Violation(
-                "I7", about(key), f"open attempts {still_open} while {execution.public_state}"
-            )
+            yield violation("I7", key, f"open attempts {still_open} while {execution.public_state}")
 
 
-def vectors_are_legal(world: Snapshot) -> Iterator[Violation]:
-    """I8: the state vector is one that exists, and what is shown is what it means."""
-    for key, execution in world.executions.items():
+def vectors_are_legal(snapshot: Snapshot) -> Iterator[Violation]:
+    """I8: the state vector is valid, and the public state is derived from it."""
+    for key, execution in snapshot.executions.items():
         vector = vector_of(execution)
         name = name_of(vector)
         if name is None:
-            yield Violation("I8", about(key), f"no such state: {vector}")
+            yield violation("I8", key, f"no such state: {vector}")
             continue
         shown = public_state(
             vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome
         )
         if execution.public_state != shown:
-            yield Violation("I8", about(key), f"shows {execution.public_state}, means {shown}")
-        yield from _consistent(key, execution, name, world)
+            yield violation("I8", key, f"shows {execution.public_state}, means {shown}")
+        yield from _consistent(key, execution, name, snapshot)
 
 
-def _consistent(key: Key, execution: Execution, name: str, world: Snapshot) -> Iterator[Violation]:
+def _consistent(
+    key: Key, execution: Execution, name: str, snapshot: Snapshot
+) -> Iterator[Violation]:
     lease = (
         execution.current_lease_id,
         execution.current_worker_instance_id,
@@ -149,85 +140,88 @@ def _consistent(key: Key, execution: Execution, name: str, world: Snapshot) -> I
     )
     if name == "RUNNING":
         if None in lease:
-            yield Violation("I8", about(key), "running without a complete lease")
+            yield violation("I8", key, "running without a complete lease")
         current = [
-            a for a in world.attempts.get(key, []) if a.attempt_index == execution.attempt_index
+            a for a in snapshot.attempts.get(key, []) if a.attempt_index == execution.attempt_index
         ]
         if (
             not current
             or current[0].attempt_state != "started"
             or current[0].lease_epoch != execution.lease_epoch
         ):
-            yield Violation("I8", about(key), "running, but its attempt does not say so")
+            yield violation("I8", key, "running, but its attempt is not started")
     elif name != "LOST" and any(part is not None for part in lease):
-        yield Violation("I8", about(key), f"{name} still names a lease")
+        yield violation("I8", key, f"{name} still names a lease")
     if (execution.terminal_at_ms is not None) != is_ended(execution):
-        yield Violation("I8", about(key), f"{name} with terminal_at_ms={execution.terminal_at_ms}")
+        yield violation("I8", key, f"{name} with terminal_at_ms={execution.terminal_at_ms}")
     if name == "DELAYED" and execution.delay_until_ms is None:
-        yield Violation("I8", about(key), "delayed without a time: nobody would wake it")
+        yield violation("I8", key, "delayed without a time: no loop would promote it")
 
 
-def events_tell_the_state(world: Snapshot) -> Iterator[Violation]:
-    """I11 and I12: the lease events fold to the state, and every event carries its execution's namespace."""
-    for key, execution in world.executions.items():
-        last = world.leases.get(key, [])[-1:]
+def events_match_the_state(snapshot: Snapshot) -> Iterator[Violation]:
+    """I11 and I12: lease events match the owner, and events have their execution's namespace."""
+    for key, execution in snapshot.executions.items():
+        last = snapshot.leases.get(key, [])[-1:]
         open_lease = bool(last) and last[0]["event_type"] in ("acquired", "reclaimed", "renewed")
         if open_lease != (execution.ownership_state == "leased"):
-            said = last[0]["event_type"] if last else "nothing"
-            yield Violation(
-                "I11",
-                about(key),
-                f"{execution.ownership_state}, but the last lease event is {said}",
+            kind = last[0]["event_type"] if last else "nothing"
+            yield violation(
+                "I11", key, f"{execution.ownership_state}, but the last lease event is {kind}"
             )
-        for channel in (world.leases, world.completions, world.operations, world.heard):
+        for channel in (
+            snapshot.leases,
+            snapshot.completions,
+            snapshot.operations,
+            snapshot.signal_events,
+        ):
             for event in channel.get(key, []):
                 if event["namespace"] != execution.namespace:
-                    yield Violation(
+                    yield violation(
                         "I12",
-                        about(key),
+                        key,
                         f"event {event['event_id']} has namespace {event['namespace']!r}",
                     )
 
 
-def keys_name_one_execution(world: Snapshot) -> Iterator[Violation]:
-    """I15: an execution created under an idempotency key is the one its key names."""
-    entries = {(row[0], row[1]): (row[2], row[3]) for row in world.idempotency}
-    for key, execution in world.executions.items():
+def keys_name_one_execution(snapshot: Snapshot) -> Iterator[Violation]:
+    """I15: an idempotency key names the execution that was created with it."""
+    entries = {(row[0], row[1]): (row[2], row[3]) for row in snapshot.idempotency}
+    for key, execution in snapshot.executions.items():
         named = entries.get((execution.namespace, execution.idempotency_key or ""))
-        other = None if named is None or named == key else world.executions.get(named)
+        other = None if named is None or named == key else snapshot.executions.get(named)
         if (
             execution.idempotency_key
             and other is not None
             and other.created_at_ms <= execution.created_at_ms
         ):
-            yield Violation("I15", about(key), f"shares its key with {other.id}")
+            yield violation("I15", key, f"shares its key with {other.id}")
 
 
-def nothing_is_orphaned(world: Snapshot) -> Iterator[Violation]:
+def nothing_is_orphaned(snapshot: Snapshot) -> Iterator[Violation]:
     """I16: no attempt, grant, suspension, waitpoint, signal or event without its execution."""
     owners: Iterable[tuple[str, Iterable[Key]]] = (
-        ("attempt", world.attempts),
-        ("grant", [(g.partition_key, g.execution_id) for g in world.grants]),
-        ("lease event", world.leases),
-        ("completion event", world.completions),
-        ("suspension", world.suspensions),
-        ("waitpoint", world.waitpoints),
-        ("signal", world.signals),
-        ("signal event", world.heard),
+        ("attempt", snapshot.attempts),
+        ("grant", [(g.partition_key, g.execution_id) for g in snapshot.grants]),
+        ("lease event", snapshot.leases),
+        ("completion event", snapshot.completions),
+        ("suspension", snapshot.suspensions),
+        ("waitpoint", snapshot.waitpoints),
+        ("signal", snapshot.signals),
+        ("signal event", snapshot.signal_events),
     )
     for what, keys in owners:
         for key in keys:
-            if key not in world.executions:
-                yield Violation("I16", about(key), f"{what} without an execution")
+            if key not in snapshot.executions:
+                yield violation("I16", key, f"{what} without an execution")
 
 
 CHECKS: dict[str, Check] = {
-    "I2": one_end_per_generation,
+    "I2": one_end_per_replay,
     "I4": epochs_rise,
     "I5, I6": writes_carry_the_epoch,
     "I7": attempts_are_dense_and_bounded,
     "I8": vectors_are_legal,
-    "I11, I12": events_tell_the_state,
+    "I11, I12": events_match_the_state,
     "I15": keys_name_one_execution,
     "I16": nothing_is_orphaned,
     **FLOW_CHECKS,
@@ -240,27 +234,27 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def check(world: Snapshot) -> list[Violation]:
-    """Every check that needs nothing but one picture of the store."""
-    return [violation for each in CHECKS.values() for violation in each(world)]
+def check(snapshot: Snapshot) -> list[Violation]:
+    """The violations of all checks of one snapshot."""
+    return [violation for each in CHECKS.values() for violation in each(snapshot)]
 
 
-# ---- checks that need more than one picture
+# ---- checks that need more than one snapshot
 
 
-def acknowledged_exist(world: Snapshot, created: Iterable[ExecutionId]) -> Iterator[Violation]:
-    """I1: what was acknowledged is there."""
+def acknowledged_exist(snapshot: Snapshot, created: Iterable[ExecutionId]) -> Iterator[Violation]:
+    """I1: acknowledged executions exist."""
     for ident in created:
-        if (ident.partition_index, ident.uuid) not in world.executions:
+        if (ident.partition_index, ident.uuid) not in snapshot.executions:
             yield Violation("I1", str(ident), "its creation was acknowledged, but it is gone")
 
 
 def acknowledged_ends_stand(
-    world: Snapshot, completed: Mapping[ExecutionId, bytes | None]
+    snapshot: Snapshot, completed: Mapping[ExecutionId, bytes | None]
 ) -> Iterator[Violation]:
-    """I1 and I3: an acknowledged completion is the outcome, with the result that was acknowledged."""
+    """I1 and I3: an acknowledged completion is the outcome, with its acknowledged result."""
     for ident, result in completed.items():
-        execution = world.executions.get((ident.partition_index, ident.uuid))
+        execution = snapshot.executions.get((ident.partition_index, ident.uuid))
         if execution is None or execution.terminal_outcome != "success":
             yield Violation(
                 "I1", str(ident), "its completion was acknowledged, but it is not completed"
@@ -270,15 +264,13 @@ def acknowledged_ends_stand(
 
 
 def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]:
-    """I3 and I4 over time: once ended, an execution keeps its outcome; its epoch never falls."""
+    """I3 and I4: an ended execution keeps its outcome, and its epoch never falls."""
     for key, old in before.executions.items():
         new = after.executions.get(key)
         if new is None:
             continue
         if new.lease_epoch < old.lease_epoch:
-            yield Violation(
-                "I4", about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}"
-            )
+            yield violation("I4", key, f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
         if is_ended(old) and new.replay_count == old.replay_count:
             kept = (
                 "terminal_outcome",
@@ -289,18 +281,16 @@ def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]
             )
             changed = [f for f in kept if getattr(old, f) != getattr(new, f)]
             if changed:
-                yield Violation("I3", about(key), f"changed after its end: {', '.join(changed)}")
+                yield violation("I3", key, f"changed after its end: {', '.join(changed)}")
 
 
-def timers_are_kept(world: Snapshot, now_ms: int, slack_ms: int) -> Iterator[Violation]:
-    """I9: nothing that a living scanner should have seen to is overdue."""
-    for key, execution in world.executions.items():
+def timers_are_kept(snapshot: Snapshot, now_ms: int, slack_ms: int) -> Iterator[Violation]:
+    """I9: no timer is overdue by more than the slack."""
+    for key, execution in snapshot.executions.items():
         due = None
         if execution.ownership_state == "leased":
             due = execution.lease_expires_at_ms
         elif execution.eligibility_state == "not_eligible_until_time":
             due = execution.delay_until_ms
         if due is not None and due + slack_ms < now_ms:
-            yield Violation(
-                "I9", about(key), f"{execution.public_state}, overdue by {now_ms - due} ms"
-            )
+            yield violation("I9", key, f"{execution.public_state}, overdue by {now_ms - due} ms")

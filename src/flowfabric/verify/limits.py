@@ -1,4 +1,4 @@
-"""The checks of budgets and quotas together: what is under a limit, charged to it or attached to it is of its namespace."""
+"""Checks of limits and namespaces: a limit applies within its namespace only."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ from uuid import UUID
 
 from flowfabric.model.execution import Execution
 from flowfabric.verify.snapshot import Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 BREACHED = "budget_breached"
 
 
-def executions_are_under_their_own(world: Snapshot) -> Iterator[Violation]:
-    """I12: an execution is under limits of its namespace, and waits for budgets of it."""
-    for key, execution in world.executions.items():
-        for kind, ident in _limits_of(execution):
-            owner = _owner(world, kind, ident)
+def limits_share_the_namespace(snapshot: Snapshot) -> Iterator[Violation]:
+    """I12: the limits of an execution, and the budget it waits for, are of its namespace."""
+    for key, execution in snapshot.executions.items():
+        for kind, ident in _limits_of_execution(execution):
+            owner = _owner(snapshot, kind, ident)
             if owner not in (None, execution.namespace):
-                yield Violation(
-                    "I12",
-                    about(key),
-                    f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}",
+                yield violation(
+                    "I12", key, f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}"
                 )
 
 
-def _limits_of(execution: Execution) -> Iterator[tuple[str, UUID]]:
+def _limits_of_execution(execution: Execution) -> Iterator[tuple[str, UUID]]:
     waits_for = (
         (execution.blocked_on or "").rpartition(":")[2]
         if execution.eligibility_state == "blocked_by_budget"
@@ -40,33 +38,31 @@ def _limits_of(execution: Execution) -> Iterator[tuple[str, UUID]]:
         yield "quota", execution.quota_policy_id
 
 
-def _owner(world: Snapshot, kind: str, ident: UUID) -> str | None:
-    """None for a limit that is not there."""
-    found = world.budgets.get(ident) if kind == "budget" else world.quotas.get(ident)
+def _owner(snapshot: Snapshot, kind: str, ident: UUID) -> str | None:
+    """The namespace of a limit; None if the limit does not exist."""
+    found = snapshot.budgets.get(ident) if kind == "budget" else snapshot.quotas.get(ident)
     return None if found is None else found.namespace
 
 
-def reports_are_of_one_namespace(world: Snapshot) -> Iterator[Violation]:
-    """I12: a budget is charged, and was refused, by executions of its namespace."""
-    reporters = {(budget, key) for budget, key in world.charged}
-    for key, events in world.operations.items():
+def reports_are_of_one_namespace(snapshot: Snapshot) -> Iterator[Violation]:
+    """I12: executions that report to a budget are of its namespace."""
+    reporters = {(budget, key) for budget, key in snapshot.charged}
+    for key, events in snapshot.operations.items():
         for event in events:
             if event["event_type"] == BREACHED:
                 reporters.add((UUID(json.loads(event["details"])["budget_id"]), key))
     for budget, key in sorted(reporters):
-        execution, owner = world.executions.get(key), _owner(world, "budget", budget)
+        execution, owner = snapshot.executions.get(key), _owner(snapshot, "budget", budget)
         if execution is not None and owner not in (None, execution.namespace):
-            yield Violation(
-                "I12",
-                about(key),
-                f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}",
+            yield violation(
+                "I12", key, f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}"
             )
 
 
-def scopes_are_of_their_limit(world: Snapshot) -> Iterator[Violation]:
-    """I12: a limit is attached in its own namespace."""
-    for scope in world.scopes:
-        owner = _owner(world, scope.kind, scope.limit_id)
+def scopes_are_of_their_limit(snapshot: Snapshot) -> Iterator[Violation]:
+    """I12: a limit is attached to scopes of its namespace."""
+    for scope in snapshot.scopes:
+        owner = _owner(snapshot, scope.kind, scope.limit_id)
         if owner not in (None, scope.namespace) or (
             scope.scope_type == "namespace" and scope.scope_id != scope.namespace
         ):
@@ -79,7 +75,7 @@ def scopes_are_of_their_limit(world: Snapshot) -> Iterator[Violation]:
 
 
 LIMIT_CHECKS: dict[str, Check] = {
-    "I12: under limits": executions_are_under_their_own,
+    "I12: under limits": limits_share_the_namespace,
     "I12: reports": reports_are_of_one_namespace,
     "I12: scopes": scopes_are_of_their_limit,
 }

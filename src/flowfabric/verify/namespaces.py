@@ -1,4 +1,4 @@
-"""The check of the borders: nothing refers to a row of another namespace."""
+"""Checks of namespaces: no row refers to a row of another namespace."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ from collections.abc import Iterator
 
 from flowfabric.rules.flows.flow_fields import namespace_of
 from flowfabric.verify.snapshot import Key, Snapshot
-from flowfabric.verify.violation import Check, Violation, about
+from flowfabric.verify.violation import Check, Violation, violation
 
 
-def nothing_crosses_a_border(world: Snapshot) -> Iterator[Violation]:
-    """I24: what belongs together belongs to one namespace."""
-    spaces = {key: execution.namespace for key, execution in world.executions.items()}
-    flows = {key: namespace_of(flow) for key, flow in world.flows.items()}
-    yield from _members(world, spaces, flows)
-    yield from _edges(world, spaces)
-    yield from _parents(world, spaces, flows)
-    yield from _events(world, flows)
-    yield from _keys(world, spaces)
-    yield from _signals(world, spaces)
+def references_share_the_namespace(snapshot: Snapshot) -> Iterator[Violation]:
+    """I24: rows that refer to each other are of the same namespace."""
+    spaces = {key: execution.namespace for key, execution in snapshot.executions.items()}
+    flows = {key: namespace_of(flow) for key, flow in snapshot.flows.items()}
+    yield from _members(snapshot, spaces, flows)
+    yield from _edges(snapshot, spaces)
+    yield from _parents(snapshot, spaces, flows)
+    yield from _events(snapshot, flows)
+    yield from _keys(snapshot, spaces)
+    yield from _signals(snapshot, spaces)
 
 
 def _crosses(key: Key, own: str | None, what: str, other: str | None) -> Iterator[Violation]:
-    """What is not there has no namespace; whether it may be missing is another check's question."""
+    """Compare two namespaces; None, for a missing row, is the subject of other checks."""
     if None not in (own, other) and own != other:
-        yield Violation("I24", about(key), f"is of namespace {own!r}, its {what} of {other!r}")
+        yield violation("I24", key, f"is of namespace {own!r}, its {what} of {other!r}")
 
 
-def _members(world: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
-    for key, member in world.executions.items():
+def _members(
+    snapshot: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]
+) -> Iterator[Violation]:
+    for key, member in snapshot.executions.items():
         if member.flow_id is not None:
             yield from _crosses(key, spaces[key], "flow", flows.get((key[0], member.flow_id)))
 
 
-def _edges(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
-    for (partition, _, downstream), edges in world.inbound.items():
+def _edges(snapshot: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
+    for (partition, _, downstream), edges in snapshot.inbound.items():
         key = (partition, downstream)
         for edge in edges:
             yield from _crosses(
@@ -42,16 +44,18 @@ def _edges(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
             )
 
 
-def _parents(world: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
-    for key, flow in world.flows.items():
+def _parents(
+    snapshot: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]
+) -> Iterator[Violation]:
+    for key, flow in snapshot.flows.items():
         if flow.parent is not None:
             parent = (flow.parent.partition_index, flow.parent.uuid)
             yield from _crosses(parent, spaces.get(parent), "flow of children", flows[key])
 
 
-def _events(world: Snapshot, flows: dict[Key, str]) -> Iterator[Violation]:
-    """Those of a flow: the events of an execution are compared where they are told."""
-    for key, events in world.operations.items():
+def _events(snapshot: Snapshot, flows: dict[Key, str]) -> Iterator[Violation]:
+    """Events of flows; `events_match_the_state` compares the events of executions."""
+    for key, events in snapshot.operations.items():
         for event in events:
             if key in flows and event["namespace"] != flows[key]:
                 yield Violation(
@@ -59,29 +63,29 @@ def _events(world: Snapshot, flows: dict[Key, str]) -> Iterator[Violation]:
                     str(key[1]),
                     f"event {event['event_id']} has namespace {event['namespace']!r}",
                 )
-    for key, events in world.completions.items():
+    for key, events in snapshot.completions.items():
         for event in events:
             yield from _crosses(
                 key, event["namespace"], "event's flow", flows.get((key[0], event["flow_id"]))
             )
 
 
-def _keys(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
-    for namespace, _, partition, ident, *_ in world.idempotency:
+def _keys(snapshot: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
+    for namespace, _, partition, ident, *_ in snapshot.idempotency:
         yield from _crosses(
             (partition, ident), spaces.get((partition, ident)), "idempotency key", namespace
         )
 
 
-def _signals(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
-    """A waitpoint and a suspension are their execution's; what names one of another execution might cross."""
+def _signals(snapshot: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
+    """Signals and waitpoints that name a waitpoint or suspension of another execution."""
     owners = {
         waitpoint.waitpoint_id: key
-        for key, several in world.waitpoints.items()
+        for key, several in snapshot.waitpoints.items()
         for waitpoint in several
     }
-    waits = {suspension.suspension_id: key for key, suspension in world.suspensions.items()}
-    for key, signals in world.signals.items():
+    waits = {suspension.suspension_id: key for key, suspension in snapshot.suspensions.items()}
+    for key, signals in snapshot.signals.items():
         for signal in signals:
             owner = owners.get(signal.waitpoint_id)
             yield from _crosses(
@@ -90,7 +94,7 @@ def _signals(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
                 "signal's waitpoint",
                 None if owner is None else spaces.get(owner),
             )
-    for key, waitpoints in world.waitpoints.items():
+    for key, waitpoints in snapshot.waitpoints.items():
         for waitpoint in waitpoints:
             waiting = (
                 None if waitpoint.suspension_id is None else waits.get(waitpoint.suspension_id)
@@ -103,4 +107,4 @@ def _signals(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
             )
 
 
-NAMESPACE_CHECKS: dict[str, Check] = {"I24": nothing_crosses_a_border}
+NAMESPACE_CHECKS: dict[str, Check] = {"I24": references_share_the_namespace}

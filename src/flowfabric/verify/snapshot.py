@@ -1,4 +1,4 @@
-"""A neutral picture of a store: typed rows, grouped by the execution they belong to."""
+"""A snapshot of a store: typed rows, grouped by execution."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Owned = TypeVar("Owned", Waitpoint, Signal)
 
 
 class FrameRow(Struct, frozen=True):
-    """A row of `ff_stream_frame`, column by column."""
+    """A row of `ff_stream_frame`."""
 
     partition_key: int
     execution_id: UUID
@@ -81,13 +81,15 @@ class FrameRow(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """Executions by key, and what hangs off them; events in the order they were numbered.
+    """Executions and their rows by key; events and frames are in the order of their numbers.
 
-    `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
-    `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
-    what of it is on accounts of executions; `charged` says whose. `entries` are the windows of quotas, `slots` the places taken
-    by hand, `scopes` what is attached where, `gates` the queues of namespaces in lanes besides the plain ones. `frames` are in
-    the order they were numbered, `summaries` are documents and versions.
+    - `inbound`: edges by edge group; `cancelling`: groups with siblings to cancel;
+      `cancel_backlog`: flows with members to cancel.
+    - `usage` and `accounts`: per budget and dimension, the total usage and the part charged to
+      executions; `charged`: the budgets and executions of those charges.
+    - `slots`: quota slots acquired by a caller; `scopes`: attached limits; `gates`: queues of a
+      namespace in a lane behind limits.
+    - `summaries`: document and version.
     """
 
     executions: dict[Key, Execution]
@@ -101,18 +103,18 @@ class Snapshot(Struct, frozen=True):
     groups: dict[GroupKey, EdgeGroup]
     inbound: dict[GroupKey, list[Edge]]
     cancelling: set[GroupKey]
-    owed: set[Key]
+    cancel_backlog: set[Key]
     suspensions: dict[Key, Suspension]
     waitpoints: dict[Key, list[Waitpoint]]
     signals: dict[Key, list[Signal]]
-    heard: dict[Key, list[Event]]
+    signal_events: dict[Key, list[Event]]
     budgets: dict[UUID, BudgetPolicy]
     usage: dict[tuple[UUID, str], int]
     accounts: dict[tuple[UUID, str], int]
     charged: set[tuple[UUID, Key]]
     quotas: dict[UUID, QuotaPolicy]
     scopes: list[LimitScope]
-    entries: list[Row]
+    quota_windows: list[Row]
     slots: list[Row]
     gates: set[tuple[str, str, str]]
     streams: dict[StreamKey, StreamMeta]
@@ -120,7 +122,7 @@ class Snapshot(Struct, frozen=True):
     summaries: dict[StreamKey, tuple[str, int]]
 
 
-def world_of(tables: Mapping[str, list[Row]]) -> Snapshot:
+def snapshot_of(tables: Mapping[str, list[Row]]) -> Snapshot:
     executions = (Execution(*row) for row in tables["ff_exec_core"])
     attempts: dict[Key, list[Attempt]] = {}
     for row in tables["ff_attempt"]:

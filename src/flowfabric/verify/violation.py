@@ -1,4 +1,4 @@
-"""What a check yields."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ Check = Callable[[Snapshot], Iterator[Violation]]
 
 def about(key: Key) -> str:
     return str(ExecutionId.of(*key))
+
+
+def violation(invariant: str, key: Key, says: str) -> Violation:
+    """A violation of one execution."""
+    return Violation(invariant, about(key), says)

@@ -1,1 +1,1 @@
-"""What goes over HTTP between a server and those who call it: values, errors, and which operations there are."""
+"""The wire format between servers and clients: values, errors and the list of operations."""

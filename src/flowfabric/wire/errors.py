@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json`, and as the same exceptions again on the other side."""
+"""Engine errors as `application/problem+json`, and back."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """RFC 9457 with the engine's words: `code` is stable, `error` is for people, `kind` and `retryable` are for programs.
+    """A problem of RFC 9457 with fields of the engine.
 
-    `raised` and `given` are what a client needs to raise the same error again.
+    `code` is stable and `error` is for people; `kind` and `retryable` are for programs. `raised`
+    and `given` let a client raise the same exception.
     """
 
     status: int
@@ -65,7 +66,7 @@ _FLOW_CONFLICTS = {
     "already_member_of_different_flow": "execution_already_in_flow",
     "execution_not_in_flow": "state_conflict",
 }
-"""Details of what a flow refuses, by the words clients know them by."""
+"""The `kind` on the wire for details of flow validation errors."""
 _STATES = {
     StateKind.EXECUTION_NOT_TERMINAL,
     StateKind.MAX_REPLAYS_EXHAUSTED,
@@ -88,12 +89,12 @@ def _camel(word: str) -> str:
 
 
 def problem_of(error: EngineError) -> Problem:
-    """The table of server.md section 4.2, for every route and every store alike."""
-    status, kind, said, retryable = _answer(error)
+    """The problem of an error; the mapping is the same for every route and store."""
+    status, kind, text, retryable = _status_of(error)
     return Problem(
         status=status,
         title=_TITLES[status],
-        error=said,
+        error=text,
         code=error.code,
         detail=str(error),
         kind=kind,
@@ -101,7 +102,7 @@ def problem_of(error: EngineError) -> Problem:
         raised=next(
             (kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _MAKERS), None
         ),
-        given=_given(error),
+        given=_arguments(error),
     )
 
 
@@ -115,7 +116,7 @@ _TITLES = {
 }
 
 
-def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
+def _status_of(error: EngineError) -> tuple[int, str | None, str, bool | None]:
     match error:
         case NotFound():
             return 404, None, f"not found: {error.entity}", None
@@ -134,13 +135,13 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
             word = error.kind.value if error.kind.value in _CONFLICTS else "conflict"
             return 409, word, f"{word}: {_camel(error.kind.value)}", False
         case Contention():
-            return _contended(error.kind)
+            return _contention(error.kind)
         case StateError():
             word = "already_satisfied" if error.kind in _SATISFIED else "state_conflict"
             word = error.kind.value if error.kind in _STATES else word
             return 409, word, f"{word}: {_camel(error.kind.value)}", False
         case ResourceExhausted():
-            return 429, "resource_exhausted", _crowded(error.pool, error.maximum), True
+            return 429, "resource_exhausted", _exhausted(error.pool, error.maximum), True
         case Unavailable():
             return 503, "unavailable", f"backend op unavailable: {error.op}", False
         case TransportError():
@@ -148,18 +149,18 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
     return 500, None, str(error), False
 
 
-def _contended(kind: ContentionKind) -> tuple[int, str, str, bool]:
+def _contention(kind: ContentionKind) -> tuple[int, str, str, bool]:
     if kind is ContentionKind.RETRY_EXHAUSTED:
         return 500, kind.value, f"{kind.value}: {_camel(kind.value)}", False
     status, word = (429, kind.value) if kind in _TOO_MANY else (409, "contention")
     return status, word, f"{word}: {_camel(kind.value)}", True
 
 
-def _crowded(pool: str, maximum: int) -> str:
+def _exhausted(pool: str, maximum: int) -> str:
     return f"too many concurrent {pool} calls (server max: {maximum}); retry with backoff"
 
 
-def _given(error: EngineError) -> dict[str, Any]:
+def _arguments(error: EngineError) -> dict[str, Any]:
     match error:
         case NotFound():
             return {"entity": error.entity}
@@ -223,15 +224,16 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], EngineError]] = {
 }
 
 
-def as_error(value: Any) -> EngineError:
-    """The error a problem tells of; one this version does not know is a transport error that quotes it."""
+def as_error(value: object) -> EngineError:
+    """The error of a problem; an unknown one becomes a transport error that quotes it."""
     try:
         problem = value if isinstance(value, Problem) else msgspec.convert(value, Problem)
         return _MAKERS[problem.raised or ""](problem.given)
     except (KeyError, ValueError, TypeError, msgspec.ValidationError):
-        said = value.get("error") if isinstance(value, dict) else getattr(value, "error", None)
-        status = value.get("status") if isinstance(value, dict) else getattr(value, "status", None)
+        fields = value if isinstance(value, dict) else {}
+        text = fields.get("error", getattr(value, "error", None))
+        status = fields.get("status", getattr(value, "status", None))
         kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(
             status or 0, "protocol"
         )
-        return TransportError("http", f"the server answered {status}: {said}", backend_kind=kind)
+        return TransportError("http", f"the server answered {status}: {text}", backend_kind=kind)

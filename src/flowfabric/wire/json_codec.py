@@ -1,4 +1,7 @@
-"""Python values as JSON and back, by type hint. Bytes are base64, ids are text, answers of several kinds carry a `type`."""
+"""Python values as JSON and back, by type hint.
+
+Bytes are base64, ids are strings, and members of a union of structs have a `type`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Read = Callable[[Any], Any]
 _UNIONS = (Union, types.UnionType)
 
 
-def _plain(value: Any) -> Any:
+def _encode_hook(value: Any) -> Any:
     if isinstance(value, ExecutionId):
         return str(value)
     if isinstance(value, EngineError):
@@ -29,7 +32,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def _rich(kind: Any, value: Any) -> Any:
+def _decode_hook(kind: Any, value: Any) -> Any:
     if kind is ExecutionId:
         try:
             return ExecutionId(value)
@@ -40,14 +43,14 @@ def _rich(kind: Any, value: Any) -> Any:
     raise TypeError(f"{kind!r} cannot be received")
 
 
-encode = msgspec.json.Encoder(enc_hook=_plain).encode
+encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
 @cache
 def decoder(hint: Any) -> Callable[[bytes], Any]:
-    """Of a whole body."""
+    """The decoder of a request or response body."""
     shape = shape_of(hint)
-    decode = msgspec.json.Decoder(shape.wire, dec_hook=_rich).decode
+    decode = msgspec.json.Decoder(shape.wire, dec_hook=_decode_hook).decode
     if shape.fix is None:
         return decode
     fix = shape.fix
@@ -55,7 +58,10 @@ def decoder(hint: Any) -> Callable[[bytes], Any]:
 
 
 class Shape(NamedTuple):
-    """What msgspec reads a hint as, and what is then to be done with it; types it cannot tell apart are read as anything."""
+    """The type that msgspec decodes for a hint, and the conversion to the hint's own type.
+
+    Unions that msgspec cannot distinguish are decoded as Any.
+    """
 
     wire: Any
     fix: Read | None
@@ -67,11 +73,11 @@ def shape_of(hint: Any) -> Shape:
         return Shape(hint, None)
     origin, parts = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
-        return Shape(Any, _one_of(parts))
+        return Shape(Any, _union(parts))
     if origin in (list, tuple, Sequence, Iterable, frozenset, set, AbstractSet):
         wire, fix = shape_of(parts[0])
-        items: Any = list[wire]  # type: ignore[valid-type]
-        return Shape(items, None if fix is None else lambda found: [fix(each) for each in found])
+        fix_all = None if fix is None else lambda items: [fix(item) for item in items]
+        return Shape(list[wire], fix_all)  # type: ignore[valid-type]
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct(hint)
     raise TypeError(f"{hint!r} cannot be received")
@@ -79,14 +85,14 @@ def shape_of(hint: Any) -> Shape:
 
 def _is_plain(hint: Any) -> bool:
     try:
-        msgspec.json.Decoder(hint, dec_hook=_rich)
+        msgspec.json.Decoder(hint, dec_hook=_decode_hook)
     except TypeError:
         return False
     return True
 
 
 def _struct(kind: type[Struct]) -> Shape:
-    """A likeness of the struct that msgspec can read, and the way from it to the real one."""
+    """A struct with the same fields that msgspec can decode, and the conversion to `kind`."""
     hints = get_type_hints(kind)
     shapes = {field.name: shape_of(hints[field.name]) for field in msgspec.structs.fields(kind)}
     fields: list[Any] = []
@@ -97,24 +103,24 @@ def _struct(kind: type[Struct]) -> Shape:
             else (field.default if field.default_factory is NODEFAULT else field.default_factory(),)
         )
         fields.append((field.name, shapes[field.name].wire, *default))
-    likeness = msgspec.defstruct(kind.__name__, fields, kw_only=True)
+    decodable = msgspec.defstruct(kind.__name__, fields, kw_only=True)
     fixes = [(name, shape.fix) for name, shape in shapes.items() if shape.fix is not None]
     names = tuple(shapes)
 
     def fix(read: Any) -> Any:
         values = {name: getattr(read, name) for name in names}
-        for name, mend in fixes:
+        for name, convert in fixes:
             try:
-                values[name] = mend(values[name])
+                values[name] = convert(values[name])
             except msgspec.ValidationError as error:
                 raise msgspec.ValidationError(f"{name}: {error}") from None
         return kind(**values)
 
-    return Shape(likeness, fix)
+    return Shape(decodable, fix)
 
 
-def _one_of(kinds: tuple[Any, ...]) -> Read:
-    """Text of any sort stays text, an object that may be free-form stays one; structs are told apart by their `type`."""
+def _union(kinds: tuple[Any, ...]) -> Read:
+    """Strings and free-form objects stay as they are; structs are distinguished by `type`."""
     structs = {
         k.__struct_config__.tag: k for k in kinds if isinstance(k, type) and issubclass(k, Struct)
     }
@@ -138,16 +144,16 @@ def _one_of(kinds: tuple[Any, ...]) -> Read:
         if isinstance(value, dict):
             found = structs.get(value.get("type"))
             if found is not None:
-                return msgspec.convert(value, found, dec_hook=_rich)
+                return msgspec.convert(value, found, dec_hook=_decode_hook)
             if may_fail:
                 return as_error(value)
         for kind in others:
             try:
-                return msgspec.convert(value, kind, dec_hook=_rich)
+                return msgspec.convert(value, kind, dec_hook=_decode_hook)
             except (msgspec.ValidationError, ValueError, TypeError):
                 continue
         raise msgspec.ValidationError(
-            f"got {type(value).__name__}, which is none of what is accepted"
+            f"got {type(value).__name__}, which is not one of the accepted types"
         )
 
     kinds_given = tuple(structs.values()) + tuple(k for k in others if isinstance(k, type))

@@ -1,6 +1,6 @@
-"""The operations of the engine that can be called over HTTP: who may, and in whose name.
+"""The engine operations available over HTTP, with the role and the tenancy check of each.
 
-An operation of the engine is offered by one line here; what it takes and answers is read from its signature.
+One line here adds an operation; its request and response types are read from its signature.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Role(StrEnum):
 
 
 class Bound(StrEnum):
-    """How a token that belongs to one namespace is held to it. OWN: what does not name one is of the token's."""
+    """How a namespace-bound token is checked. OWN: a missing namespace is filled in."""
 
     EXECUTION = "execution"
     FLOW = "flow"
@@ -43,7 +43,7 @@ class Bound(StrEnum):
 
 
 class Operation(Struct, frozen=True):
-    """`subject` is the argument that `bound` looks at; `again` says that doing it twice is doing it once."""
+    """`subject`: the argument that `bound` checks. `again`: the operation is idempotent."""
 
     name: str
     role: Role
@@ -64,9 +64,10 @@ _LISTED = [
         Role.READ,
         Bound.EXECUTION,
         "execution",
-        "describe_execution explain_execution read_execution_info read_execution_state read_execution_context "
-        "read_outcome wait_for_outcome get_execution_result list_attempts read_stream tail_stream read_followed read_summary "
-        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
+        "describe_execution explain_execution read_execution_info read_execution_state "
+        "read_execution_context read_outcome wait_for_outcome get_execution_result list_attempts "
+        "read_stream tail_stream read_followed read_summary list_pending_waitpoints "
+        "read_budget_ledger resolve_execution_flow_id",
         again=True,
     ),
     *_all(Role.READ, Bound.EXECUTION, "subject", "history", again=True),
@@ -83,7 +84,8 @@ _LISTED = [
         Role.READ,
         Bound.NEVER,
         "",
-        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints list_expired_leases",
+        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints "
+        "list_expired_leases",
         again=True,
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes", again=True),
@@ -178,7 +180,7 @@ def signature(name: str) -> inspect.Signature:
 
 @cache
 def request_type(name: str) -> type[Struct]:
-    """The arguments of an operation by name."""
+    """The struct of an operation's arguments."""
     method = getattr(EngineProtocol, name)
     hints = get_type_hints(method)
     fields: list[Any] = []

@@ -17,7 +17,7 @@ from flowfabric.plan import Arg, Form, Insert, Plan
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
 
 PATIENCE_S = 15.0
 ADD_LANE = Form(
@@ -111,6 +111,6 @@ def one(db: psycopg.Connection[Any], sql: str, *params: Any) -> Any:
 
 async def world(engine: Engine) -> Snapshot:
     """The picture of a store that is sound."""
-    found = world_of(await engine.store.dump(TABLES_READ))
+    found = snapshot_of(await engine.store.dump(TABLES_READ))
     assert check(found) == []
     return found

@@ -19,7 +19,7 @@ from flowfabric.rules.claims import claims
 from flowfabric.rules.leases import attempts
 from flowfabric.store.sqlite import group_commit as groups_module
 from flowfabric.verify.invariants import check
-from flowfabric.verify.snapshot import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 from tests.engine.helpers import LANE, create, dump, fields, running, state, told, worker
 from tests.store.conformance.helpers import EXEC, KEY
 
@@ -82,7 +82,7 @@ async def check_done(engine: Engine, held: list[Held], taken: list[ExecutionId])
             "RUNNING",
             ["acquired"],
         )
-    assert check(world_of(await engine.store.dump(TABLES_READ))) == []
+    assert check(snapshot_of(await engine.store.dump(TABLES_READ))) == []
 
 
 @wherever

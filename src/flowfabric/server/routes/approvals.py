@@ -1,9 +1,12 @@
-"""Approval links: a page that says what is asked, and a button that answers. The link's token is all the rights there are."""
+"""Approval links: a page with the question and a form that answers it.
+
+The token in the link is the only credential.
+"""
 
 from __future__ import annotations
 
 from html import escape
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
@@ -11,25 +14,40 @@ from msgspec import Meta, Struct
 
 from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
-from flowfabric.server.route import Ask, Reply, Route
-from flowfabric.server.routes.waitpoints import delivered
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
+from flowfabric.server.routes.waitpoints import deliver
 from flowfabric.wire.operations import Bound
 
 HEADERS = {
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+    "content-security-policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    ),
 }
-_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex"><title>{title}</title><style>
-body{{font:17px/1.5 system-ui,sans-serif;max-width:34rem;margin:12vh auto;padding:0 1rem;color:#1a1a1a;background:#fff}}
-dt{{color:#666;font-size:.85em}}dd{{margin:0 0 .8rem}}input{{font:inherit;width:100%;padding:.5rem;margin:.2rem 0 1rem;
-box-sizing:border-box}}button{{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem;border:1px solid #999;border-radius:.4rem;
-background:#f4f4f4;cursor:pointer}}button:first-of-type{{background:#14532d;border-color:#14532d;color:#fff}}
-@media(prefers-color-scheme:dark){{body{{background:#161616;color:#eee}}dt{{color:#aaa}}button{{background:#333;color:#eee}}}}
+body{{font:17px/1.5 system-ui,sans-serif;max-width:34rem;margin:12vh auto;padding:0 1rem;
+color:#1a1a1a;background:#fff}}dt{{color:#666;font-size:.85em}}dd{{margin:0 0 .8rem}}
+input{{font:inherit;width:100%;padding:.5rem;margin:.2rem 0 1rem;box-sizing:border-box}}
+button{{font:inherit;padding:.6rem 1.2rem;margin-right:.6rem;border:1px solid #999;
+border-radius:.4rem;background:#f4f4f4;cursor:pointer}}
+button:first-of-type{{background:#14532d;border-color:#14532d;color:#fff}}
+@media(prefers-color-scheme:dark){{body{{background:#161616;color:#eee}}dt{{color:#aaa}}
+button{{background:#333;color:#eee}}}}
 </style><main>{main}</main></html>"""
 ANSWERS = ("approved", "rejected")
+
+
+routes = RouteGroup(
+    tag="approvals",
+    role=None,
+    bound=Bound.FREE,
+    answers={200: None, 404: None, 410: None},
+    media="text/html",
+)
 
 
 class Link(Struct, frozen=True):
@@ -37,7 +55,10 @@ class Link(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """`who` is taken at its word, and the signal says so: its source type is `link`. The link proves the right to answer."""
+    """An answer by link: the token proves the right to answer, not the identity `who`.
+
+    The signal therefore has the source type `link`.
+    """
 
     answer: Annotated[str, Meta(min_length=1, max_length=256)]
     who: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -52,114 +73,119 @@ def _page(status: int, title: str, main: str) -> Reply:
 
 
 def _refused(error: EngineError) -> Reply:
-    """Used and expired links say so, for only who had a good one gets that far; anything else is one and the same page."""
+    """The page of a refusal.
+
+    Used and expired links are named as such, because only a valid token leads there. All other
+    refusals give the same page.
+    """
     if isinstance(error, StateError) and error.kind is StateKind.TARGET_NOT_SIGNALABLE:
         return _page(
             410,
             "No longer needed",
-            "<h1>No longer needed</h1><p>What asked this has ended or goes on already.</p>",
+            "<h1>No longer needed</h1><p>The task that asked has ended or has resumed.</p>",
         )
     if isinstance(error, StateError):
         return _page(
             410,
-            "Answered already",
-            "<h1>Answered already</h1><p>Nothing waits for this answer any more.</p>",
+            "Already answered",
+            "<h1>Already answered</h1><p>No task waits for this answer any more.</p>",
         )
     if isinstance(error, ValidationError) and "token_expired" in str(error):
         return _page(
-            410,
-            "Expired",
-            "<h1>This link has expired</h1><p>Ask whoever sent it for a new one.</p>",
+            410, "Expired", "<h1>This link has expired</h1><p>Ask its sender for a new one.</p>"
         )
     return _page(
         404,
         "Not a valid link",
-        "<h1>This link is not valid</h1><p>Check that it was copied whole.</p>",
+        "<h1>This link is not valid</h1><p>Check that it was copied completely.</p>",
     )
 
 
 def _not_accepted(error: ValidationError) -> Reply:
-    said = f"<p>{escape(error.detail)}</p><p>Go back and change it; the question is still open.</p>"
-    return _page(400, "Not accepted", f"<h1>This answer is not accepted</h1>{said}")
+    reason = f"<p>{escape(error.detail)}</p><p>Go back and change it; the question is open.</p>"
+    return _page(400, "Not accepted", f"<h1>This answer is not accepted</h1>{reason}")
 
 
-async def _asked(ask: Ask, token: str) -> WaitpointListed:
-    return await ask.engine.look_at_waitpoint(
-        ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id"), token
+async def _waitpoint(request: ApiRequest, token: str) -> WaitpointListed:
+    return await request.engine.look_at_waitpoint(
+        request.execution(), request.uuid("waitpoint_id", "waitpoint_id"), token
     )
 
 
-async def show(ask: Ask) -> Reply:
-    """What is asked, as a page that needs no script."""
+@routes("GET", "/approve/{id}/{waitpoint_id}", query=Link)
+async def show(request: ApiRequest) -> Reply:
+    """The page with the question; it needs no script."""
     try:
-        asked = await _asked(ask, ask.query.t)
-        about = await ask.engine.read_execution_context(ask.execution())
+        waitpoint = await _waitpoint(request, request.query.t)
+        about = await request.engine.read_execution_context(request.execution())
     except EngineError as error:
         return _refused(error)
-    facts = {"Asked by": about.execution_kind, "Question": asked.waitpoint_key}
+    facts = {"Asked by": about.execution_kind, "Question": waitpoint.waitpoint_key}
     facts |= {name: value for name, value in about.tags.items() if name.startswith("approval.")}
-    told = "".join(
+    rows = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()
     )
     buttons = "".join(
         f'<button name="answer" value="{escape(name, quote=True)}">{escape(name)}</button>'
-        for name in asked.required_signal_names or ANSWERS
+        for name in waitpoint.required_signal_names or ANSWERS
     )
+    token = escape(request.query.t, quote=True)
     form = (
-        f'<form method="post"><input type="hidden" name="t" value="{escape(ask.query.t, quote=True)}">'
+        f'<form method="post"><input type="hidden" name="t" value="{token}">'
         '<label>Your name<input name="who" required maxlength="200" autocomplete="name"></label>'
-        f'<label>Comment<input name="comment" maxlength="4000"></label>{_field(asked)}{buttons}</form>'
+        '<label>Comment<input name="comment" maxlength="4000"></label>'
+        f"{_payload_field(waitpoint)}{buttons}</form>"
     )
     return _page(
-        200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{told}</dl>{form}"
+        200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{rows}</dl>{form}"
     )
 
 
-def _field(asked: WaitpointListed) -> str:
-    """Where a payload is asked for: text as it is, anything else as JSON."""
-    if asked.payload_schema is None:
+def _payload_field(waitpoint: WaitpointListed) -> str:
+    """The input of a payload: a string is entered as text, any other type as JSON."""
+    if waitpoint.payload_schema is None:
         return ""
-    kind = escape(str(asked.payload_schema.get("type", "JSON")))
+    kind = escape(str(waitpoint.payload_schema.get("type", "JSON")))
     return f'<label>Answer ({kind})<input name="payload" maxlength="65536"></label>'
 
 
-def _payload(asked: WaitpointListed, text: str) -> bytes | None:
-    if asked.payload_schema is None or not text:
+def _payload(waitpoint: WaitpointListed, text: str) -> bytes | None:
+    if waitpoint.payload_schema is None or not text:
         return None
-    return (
-        msgspec.json.encode(text) if asked.payload_schema.get("type") == "string" else text.encode()
-    )
+    is_text = waitpoint.payload_schema.get("type") == "string"
+    return msgspec.json.encode(text) if is_text else text.encode()
 
 
-async def answer(ask: Ask) -> Reply:
-    """Delivers the answer; sent twice by one link, it counts once."""
-    body: Answer = ask.body
+@routes("POST", "/approve/{id}/{waitpoint_id}", body=Answer, form=True)
+async def answer(request: ApiRequest) -> Reply:
+    """Delivers the answer; a repeated answer counts once."""
+    body: Answer = request.body
     try:
-        asked = await _asked(ask, body.t)
-        if body.answer not in (asked.required_signal_names or ANSWERS):
+        waitpoint = await _waitpoint(request, body.t)
+        if body.answer not in (waitpoint.required_signal_names or ANSWERS):
             return _page(
                 400,
                 "Not one of the answers",
                 "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>",
             )
-        ident = uuid5(NAMESPACE_URL, f"{asked.waitpoint_id}/{body.t}/{body.who}/{body.answer}")
-        told = DeliverSignalArgs(
-            execution_id=ask.execution(),
-            waitpoint_id=asked.waitpoint_id,
-            signal_id=ident,
+        key = f"link:{body.who}:{body.answer}"
+        signal = DeliverSignalArgs(
+            execution_id=request.execution(),
+            waitpoint_id=waitpoint.waitpoint_id,
+            signal_id=uuid5(NAMESPACE_URL, f"{waitpoint.waitpoint_id}/{key}"),
             waitpoint_token=body.t,
             signal_name=body.answer,
             signal_category="approval",
             source_type="link",
             source_identity=body.who,
-            payload=_payload(asked, body.payload),
+            payload=_payload(waitpoint, body.payload),
             comment=body.comment,
-            idempotency_key=f"link:{ident}",
+            idempotency_key=key[:256],
         )
     except EngineError as error:
         return _refused(error)
     try:
-        await delivered(ask, told)
+        await deliver(request, signal)
     except EngineError as error:
         if isinstance(error, ValidationError) and error.kind is ValidationKind.INVALID_INPUT:
             return _not_accepted(error)
@@ -169,18 +195,3 @@ async def answer(ask: Ask) -> Reply:
         "Thank you",
         f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>",
     )
-
-
-_LINK: dict[str, Any] = {
-    "role": None,
-    "bound": Bound.FREE,
-    "answers": {200: None, 404: None, 410: None},
-    "media": "text/html",
-    "tag": "approvals",
-}
-_PATH = "/approve/{id}/{waitpoint_id}"
-
-ROUTES = (
-    Route("GET", _PATH, show, query=Link, **_LINK),
-    Route("POST", _PATH, answer, body=Answer, form=True, **_LINK),
-)

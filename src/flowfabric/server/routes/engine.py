@@ -1,4 +1,4 @@
-"""Every operation of the engine by its own name, for clients and workers that speak the engine's language."""
+"""Every operation of the engine under its own name, for remote engines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.server.limit_tenancy import filled
-from flowfabric.server.pending_claims import give_back
-from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
-from flowfabric.server.tenancy import narrowed
+from flowfabric.server.limit_tenancy import with_defaults
+from flowfabric.server.pending_claims import release_claims
+from flowfabric.server.route import BULK, ApiRequest, Handler, Reply, Route
+from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
 WAITING = frozenset(
@@ -26,22 +26,26 @@ WAITING = frozenset(
 )
 
 
-async def _claim(ask: Ask) -> Reply:
-    body: Any = ask.body
-    claiming = ask.engine.claim_many(body.lane, body.capabilities, body.policy, body.n)
-    who = ask.caller.name, body.policy.worker_instance_id
-    works = await ask.server.waits.claimed(who, claiming, waits=bool(body.policy.max_wait_ms))
-    return Reply(value=works, undo=partial(give_back, ask.engine, works) if works else None)
+async def _claim(request: ApiRequest) -> Reply:
+    body: Any = request.body
+    claiming = request.engine.claim_many(body.lane, body.capabilities, body.policy, body.n)
+    owner = request.caller.name, body.policy.worker_instance_id
+    waits = bool(body.policy.max_wait_ms)
+    works = await request.server.pending_claims.claim(owner, claiming, waits=waits)
+    return Reply(
+        value=works, undo=partial(release_claims, request.engine, works) if works else None
+    )
 
 
-async def _turn(ask: Ask) -> Reply:
-    body: Any = ask.body
-    turning = ask.engine.complete_and_claim(
+async def _complete_and_claim(request: ApiRequest) -> Reply:
+    body: Any = request.body
+    call = request.engine.complete_and_claim(
         body.many, body.lane, body.capabilities, body.policy, body.n
     )
-    answers, works = await ask.server.waits.turned(turning)
+    answers, works = await request.server.pending_claims.complete_and_claim(call)
     return Reply(
-        value=(answers, works), undo=partial(give_back, ask.engine, works) if works else None
+        value=(answers, works),
+        undo=partial(release_claims, request.engine, works) if works else None,
     )
 
 
@@ -49,22 +53,24 @@ def _handler(operation: Operation) -> Handler:
     name = operation.name
     fields = request_type(name).__struct_fields__
 
-    async def call(ask: Ask) -> Reply:
-        body: Any = filled(operation, ask.body, ask.caller)
+    async def call(request: ApiRequest) -> Reply:
+        body: Any = with_defaults(operation, request.body, request.caller)
         if name == "read_events":
-            body = structs.replace(body, wanted=narrowed(body.wanted, ask.caller.namespace))
-        method = getattr(ask.engine, name)
+            body = structs.replace(
+                body, wanted=narrow_filter(body.wanted, request.caller.namespace)
+            )
+        method = getattr(request.engine, name)
         return Reply(value=await method(**{field: getattr(body, field) for field in fields}))
 
     call.__name__ = name
     return call
 
 
-_OWN: dict[str, Handler] = {"claim_many": _claim, "complete_and_claim": _turn}
+_HANDLERS: dict[str, Handler] = {"claim_many": _claim, "complete_and_claim": _complete_and_claim}
 
 
 def _route(operation: Operation) -> Route:
-    handler = _OWN.get(operation.name) or _handler(operation)
+    handler = _HANDLERS.get(operation.name) or _handler(operation)
     handler.__doc__ = getattr(EngineProtocol, operation.name).__doc__
     return Route(
         "POST",

@@ -1,4 +1,4 @@
-"""Executions: created, looked at, controlled."""
+"""Routes of executions: create, read and control them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from flowfabric.model.execution import (
     ReplayExecutionArgs,
 )
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.server.numbers import I32, U16, Time, moment
+from flowfabric.server.numbers import I32, U16, Time, clamp_time
 from flowfabric.server.policies import NewPolicy, engine_policy
 from flowfabric.server.route import (
     BULK,
-    CONTROL,
+    CREATED,
     LARGE,
     MAX_INDEX_DIGITS,
-    Ask,
-    Missing,
+    ApiRequest,
+    MissingEntity,
     Reply,
-    Route,
+    RouteGroup,
     bad_request,
-    same,
-    variant,
+    require_match,
+    tagged,
 )
 from flowfabric.wire.operations import Bound, Role
 
@@ -41,9 +41,16 @@ Byte = Annotated[int, Meta(ge=0, le=255)]
 LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
 
 
+routes = RouteGroup(tag="executions", role=Role.READ, bound=Bound.EXECUTION)
+
+
 class NewExecution(Struct, frozen=True, kw_only=True):
-    """Only the lane has to be said; the server mints what is left out. A payload is `input`, any JSON, or an array of
-    bytes, or base64. `partition_id` and `now` are ignored: the id says the partition, and the store the time."""
+    """Only the lane is required; the server generates a missing id.
+
+    The payload is one of `input` (any JSON), `input_payload` (an array of bytes) and
+    `input_payload_b64`. `partition_id` and `now` are ignored: the id determines the partition,
+    and the store the time.
+    """
 
     lane_id: LaneName
     execution_id: ExecutionId | None = None
@@ -71,7 +78,7 @@ class NewExecutions(Struct, frozen=True):
 
 def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> bytes | None:
     if listed is not None and encoded is not None:
-        raise bad_request(f"{name}, {name}_b64: one of the two, not both")
+        raise bad_request(f"{name}, {name}_b64: only one of the two is accepted")
     return bytes(listed) if listed is not None else encoded
 
 
@@ -80,7 +87,9 @@ def _input(new: NewExecution) -> bytes | None:
     if not bytes(new.input):
         return other
     if other is not None:
-        raise bad_request("input, input_payload, input_payload_b64: one of them")
+        raise bad_request(
+            "input, input_payload, input_payload_b64: only one of the three is accepted"
+        )
     return bytes(new.input)
 
 
@@ -103,28 +112,49 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
         idempotency_key=new.idempotency_key,
         tags=new.tags,
         policy=engine_policy(new.policy),
-        delay_until=moment(new.delay_until),
-        execution_deadline_at=moment(new.execution_deadline_at),
+        delay_until=clamp_time(new.delay_until),
+        execution_deadline_at=clamp_time(new.execution_deadline_at),
     )
 
 
-async def create(ask: Ask) -> Reply:
-    """Creates an execution, or finds the one of the same id or idempotency key."""
-    args = args_of(ask.body)
-    made = await ask.engine.create_execution(
-        structs.replace(args, tags=ask.server.stamp(args.tags))
+@routes(
+    "POST",
+    "/v1/executions",
+    role=Role.SUBMIT,
+    bound=Bound.NAMESPACE,
+    body=NewExecution,
+    limit=LARGE,
+    answers=CREATED,
+)
+async def create(request: ApiRequest) -> Reply:
+    """Creates an execution, or returns the one with the same id or idempotency key."""
+    args = args_of(request.body)
+    made = await request.engine.create_execution(
+        structs.replace(args, tags=request.server.stamp(args.tags))
     )
-    return Reply(201 if isinstance(made, Created) else 200, variant(made))
+    return Reply(201 if isinstance(made, Created) else 200, tagged(made))
 
 
-async def create_batch(ask: Ask) -> Reply:
-    """Creates many at once, each answered in its place. Nothing is written if one of them cannot be used."""
-    if len(ask.body.executions) > MAX_BULK_CREATE:
+@routes(
+    "POST",
+    "/v1/executions/batch",
+    role=Role.SUBMIT,
+    bound=Bound.NAMESPACE,
+    subject="executions",
+    body=NewExecutions,
+    limit=BULK,
+    answers={200: list[dict[str, Any]]},
+)
+async def create_batch(request: ApiRequest) -> Reply:
+    """Creates many executions, answered in order. One invalid entry refuses the whole batch."""
+    if len(request.body.executions) > MAX_BULK_CREATE:
         raise bad_request(
-            f"executions: at most {MAX_BULK_CREATE} at once, got {len(ask.body.executions)}"
+            f"executions: at most {MAX_BULK_CREATE}, got {len(request.body.executions)}"
         )
-    made = await ask.engine.create_executions([args_of(each) for each in ask.body.executions])
-    return Reply(200, [variant(each) for each in made])
+    made = await request.engine.create_executions(
+        [args_of(each) for each in request.body.executions]
+    )
+    return Reply(200, [tagged(each) for each in made])
 
 
 class Listing(Struct, frozen=True):
@@ -138,9 +168,12 @@ class Listed(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def listed(ask: Ask) -> Reply:
-    """The executions of one partition, by id."""
-    query: Listing = ask.query
+@routes(
+    "GET", "/v1/executions", bound=Bound.NEVER, query=Listing, limit=LARGE, answers={200: Listed}
+)
+async def listed(request: ApiRequest) -> Reply:
+    """Lists the executions of one partition in the order of their ids."""
+    query: Listing = request.query
     if query.cursor:
         try:
             ExecutionId(query.cursor)
@@ -148,39 +181,42 @@ async def listed(ask: Ask) -> Reply:
             raise bad_request(f"invalid cursor: {error}") from None
     if query.limit == 0 or query.partition >= FLOW_PARTITIONS:
         return Reply(200, Listed([], None))
-    page: Page[ExecutionId] = await ask.engine.list_executions(
+    page: Page[ExecutionId] = await request.engine.list_executions(
         query.partition, query.cursor or None, min(query.limit, 1_000)
     )
     return Reply(200, Listed(list(page.items), page.next_cursor))
 
 
-async def info(ask: Ask) -> Reply:
-    """How an execution stands."""
-    found = await ask.engine.read_execution_info(ask.execution())
+@routes("GET", "/v1/executions/{id}")
+async def info(request: ApiRequest) -> Reply:
+    """The state of an execution with its times and counters."""
+    found = await request.engine.read_execution_info(request.execution())
     if found is None:
-        raise Missing("execution", ask.execution())
-    said = {name: getattr(found, name) for name in type(found).__struct_fields__}
-    said["created_at"] = str(found.created_at)
+        raise MissingEntity("execution", request.execution())
+    fields = structs.asdict(found)
+    fields["created_at"] = str(found.created_at)
     for name in ("started_at", "completed_at"):
-        value = said.pop(name)
+        value = fields.pop(name)
         if value is not None:
-            said[name] = str(value)
-    return Reply(200, said)
+            fields[name] = str(value)
+    return Reply(200, fields)
 
 
-async def state(ask: Ask) -> Reply:
-    """Its public state, as one word."""
-    found = await ask.engine.read_execution_state(ask.execution())
+@routes("GET", "/v1/executions/{id}/state", answers={200: str})
+async def state(request: ApiRequest) -> Reply:
+    """The public state, as one word."""
+    found = await request.engine.read_execution_state(request.execution())
     if found is None:
-        raise Missing("execution", ask.execution())
+        raise MissingEntity("execution", request.execution())
     return Reply(200, found)
 
 
-async def result(ask: Ask) -> Reply:
-    """The very bytes it was completed with."""
-    found = await ask.engine.get_execution_result(ask.execution())
+@routes("GET", "/v1/executions/{id}/result", answers={200: None}, media="application/octet-stream")
+async def result(request: ApiRequest) -> Reply:
+    """The bytes that the execution was completed with."""
+    found = await request.engine.get_execution_result(request.execution())
     if found is None:
-        raise Missing("execution result", ask.execution())
+        raise MissingEntity("execution result", request.execution())
     return Reply(200, raw=found, media="application/octet-stream")
 
 
@@ -193,11 +229,12 @@ class Waited(Struct, frozen=True):
     terminal: bool
 
 
-async def wait(ask: Ask) -> Reply:
-    """Waits until it has ended, at most so long, and says how it stands."""
-    found = await ask.engine.wait_for_outcome(ask.execution(), ask.query.timeout_ms)
+@routes("GET", "/v1/executions/{id}/wait", query=Waiting, answers={200: Waited}, waits=True)
+async def wait(request: ApiRequest) -> Reply:
+    """Waits until the execution has ended or the timeout has passed, and returns its state."""
+    found = await request.engine.wait_for_outcome(request.execution(), request.query.timeout_ms)
     if found is None:
-        raise Missing("execution", ask.execution())
+        raise MissingEntity("execution", request.execution())
     return Reply(200, Waited(found.public_state, found.ended))
 
 
@@ -211,48 +248,55 @@ class Cancel(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-async def cancel(ask: Ask) -> Reply:
-    """Ends an execution, whatever it is doing."""
-    body: Cancel = ask.body
-    same(ask.execution(), body.execution_id, "execution_id")
+@routes("POST", "/v1/executions/{id}/cancel", role=Role.SUBMIT, body=Cancel)
+async def cancel(request: ApiRequest) -> Reply:
+    """Cancels an execution in any state that has not ended."""
+    body: Cancel = request.body
+    require_match(request.execution(), body.execution_id, "execution_id")
     args = CancelExecutionArgs(
-        execution_id=ask.execution(),
+        execution_id=request.execution(),
         reason=body.reason,
         source=body.source,
         lease_id=body.lease_id,
         lease_epoch=body.lease_epoch,
         attempt_id=body.attempt_id,
     )
-    return Reply(200, variant(await ask.engine.cancel_execution(args)))
+    return Reply(200, tagged(await request.engine.cancel_execution(args)))
 
 
 class Priority(Struct, frozen=True):
     new_priority: I32
 
 
-async def priority(ask: Ask) -> Reply:
-    """Moves a waiting execution within its lane."""
-    args = ChangePriorityArgs(execution_id=ask.execution(), new_priority=ask.body.new_priority)
-    return Reply(200, variant(await ask.engine.change_priority(args)))
+@routes("PUT", "/v1/executions/{id}/priority", role=Role.OPERATE, body=Priority)
+async def priority(request: ApiRequest) -> Reply:
+    """Changes the priority of a waiting execution."""
+    args = ChangePriorityArgs(
+        execution_id=request.execution(), new_priority=request.body.new_priority
+    )
+    return Reply(200, tagged(await request.engine.change_priority(args)))
 
 
-async def replay(ask: Ask) -> Reply:
-    """Runs an ended execution once more."""
-    args = ReplayExecutionArgs(execution_id=ask.execution(), requested_by=ask.caller.name)
-    return Reply(200, variant(await ask.engine.replay_execution(args)))
+@routes("POST", "/v1/executions/{id}/replay", role=Role.OPERATE)
+async def replay(request: ApiRequest) -> Reply:
+    """Runs an ended execution again."""
+    args = ReplayExecutionArgs(execution_id=request.execution(), requested_by=request.caller.name)
+    return Reply(200, tagged(await request.engine.replay_execution(args)))
 
 
-async def revoke(ask: Ask) -> Reply:
-    """Takes the lease from whoever holds it."""
-    args = RevokeLeaseArgs(execution_id=ask.execution(), reason="operator_revoke")
-    return Reply(200, variant(await ask.engine.revoke_lease(args)))
+@routes("POST", "/v1/executions/{id}/revoke-lease", role=Role.OPERATE)
+async def revoke(request: ApiRequest) -> Reply:
+    """Revokes the lease of a running execution."""
+    args = RevokeLeaseArgs(execution_id=request.execution(), reason="operator_revoke")
+    return Reply(200, tagged(await request.engine.revoke_lease(args)))
 
 
-async def tags(ask: Ask) -> Reply:
+@routes("GET", "/v1/executions/{id}/tags", answers={200: dict[str, str]})
+async def tags(request: ApiRequest) -> Reply:
     """The tags of an execution."""
-    found = await ask.engine.describe_execution(ask.execution())
+    found = await request.engine.describe_execution(request.execution())
     if found is None:
-        raise Missing("execution", ask.execution())
+        raise MissingEntity("execution", request.execution())
     return Reply(200, found.tags)
 
 
@@ -260,14 +304,21 @@ class Tags(Struct, frozen=True):
     tags: dict[str, str]
 
 
-async def put_tags(ask: Ask) -> Reply:
-    """Sets tags; others stay."""
-    return Reply(200, {"set": await ask.engine.set_execution_tags(ask.execution(), ask.body.tags)})
+@routes(
+    "PUT", "/v1/executions/{id}/tags", role=Role.OPERATE, body=Tags, answers={200: dict[str, int]}
+)
+async def put_tags(request: ApiRequest) -> Reply:
+    """Sets tags; other tags are unchanged."""
+    return Reply(
+        200,
+        {"set": await request.engine.set_execution_tags(request.execution(), request.body.tags)},
+    )
 
 
-async def explain(ask: Ask) -> Reply:
-    """Why it is where it is, and what would move it."""
-    return Reply(200, await ask.engine.explain_execution(ask.execution()))
+@routes("GET", "/v1/executions/{id}/explain")
+async def explain(request: ApiRequest) -> Reply:
+    """Why the execution is in its state, and what would change it."""
+    return Reply(200, await request.engine.explain_execution(request.execution()))
 
 
 class Paging(Struct, frozen=True):
@@ -275,96 +326,26 @@ class Paging(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def history(ask: Ask) -> Reply:
-    """What happened to it, in order."""
+@routes("GET", "/v1/executions/{id}/history", query=Paging)
+async def history(request: ApiRequest) -> Reply:
+    """The events of an execution, in order."""
     return Reply(
-        200, await ask.engine.history(ask.execution(), ask.query.limit, ask.query.after or None)
+        200,
+        await request.engine.history(
+            request.execution(), request.query.limit, request.query.after or None
+        ),
     )
 
 
-async def attempts(ask: Ask) -> Reply:
-    """Its attempts, first to last."""
-    after = ask.query.after
+@routes("GET", "/v1/executions/{id}/attempts", query=Paging)
+async def attempts(request: ApiRequest) -> Reply:
+    """The attempts of an execution, in order."""
+    after = request.query.after
     if after and not (after.isascii() and after.isdigit() and len(after) <= MAX_INDEX_DIGITS):
-        raise bad_request("after: the index of an attempt")
-    found = await ask.engine.list_attempts(
-        ask.execution(), int(after) if after else None, ask.query.limit
+        raise bad_request("after: expected the index of an attempt")
+    found = await request.engine.list_attempts(
+        request.execution(), int(after) if after else None, request.query.limit
     )
-    if not found.items and await ask.engine.read_execution_state(ask.execution()) is None:
-        raise Missing("execution", ask.execution())
+    if not found.items and await request.engine.read_execution_state(request.execution()) is None:
+        raise MissingEntity("execution", request.execution())
     return Reply(200, found)
-
-
-_ID = "/v1/executions/{id}"
-_READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.EXECUTION, "tag": "executions"}
-_OPERATE: dict[str, Any] = {
-    "role": Role.OPERATE,
-    "bound": Bound.EXECUTION,
-    "tag": "executions",
-    "limit": CONTROL,
-}
-_SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "executions"}
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/executions",
-        create,
-        bound=Bound.NAMESPACE,
-        body=NewExecution,
-        limit=LARGE,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        "/v1/executions/batch",
-        create_batch,
-        bound=Bound.NAMESPACE,
-        subject="executions",
-        body=NewExecutions,
-        limit=BULK,
-        answers={200: list[dict[str, Any]]},
-        **_SUBMIT,
-    ),
-    Route(
-        "GET",
-        "/v1/executions",
-        listed,
-        query=Listing,
-        limit=LARGE,
-        answers={200: Listed},
-        tag="executions",
-    ),
-    Route("GET", _ID, info, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/state", state, answers={200: str}, **_READ),
-    Route(
-        "GET",
-        f"{_ID}/result",
-        result,
-        answers={200: None},
-        media="application/octet-stream",
-        **_READ,
-    ),
-    Route("GET", f"{_ID}/wait", wait, query=Waiting, answers={200: Waited}, waits=True, **_READ),
-    Route("GET", f"{_ID}/explain", explain, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/history", history, query=Paging, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/attempts", attempts, query=Paging, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/tags", tags, answers={200: dict[str, str]}, **_READ),
-    Route("PUT", f"{_ID}/tags", put_tags, body=Tags, answers={200: dict[str, int]}, **_OPERATE),
-    Route(
-        "POST",
-        f"{_ID}/cancel",
-        cancel,
-        body=Cancel,
-        bound=Bound.EXECUTION,
-        answers={200: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route(
-        "PUT", f"{_ID}/priority", priority, body=Priority, answers={200: dict[str, Any]}, **_OPERATE
-    ),
-    Route("POST", f"{_ID}/replay", replay, answers={200: dict[str, Any]}, **_OPERATE),
-    Route("POST", f"{_ID}/revoke-lease", revoke, answers={200: dict[str, Any]}, **_OPERATE),
-)

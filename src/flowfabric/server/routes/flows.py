@@ -1,4 +1,4 @@
-"""Flows: made piece by piece or as a whole graph, looked at, and cancelled."""
+"""Routes of flows: create them in steps or as a whole graph, read and cancel them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,25 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.server.flow_cancel_job import cancel_members
-from flowfabric.server.numbers import U64, Time, at_most
-from flowfabric.server.route import BULK, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.server.numbers import U64, Time, clamp
+from flowfabric.server.route import (
+    BULK,
+    CREATED,
+    ApiRequest,
+    Reply,
+    RouteGroup,
+    bad_request,
+    require_match,
+    tagged,
+)
 from flowfabric.server.routes.executions import NewExecution, args_of
 from flowfabric.wire.operations import Bound, Role
 
 MAX_LISTED = 1_000
 log = logging.getLogger("flowfabric.server")
+
+
+routes = RouteGroup(tag="flows", role=Role.SUBMIT, bound=Bound.FLOW)
 
 
 class NewFlow(Struct, frozen=True, kw_only=True):
@@ -43,16 +55,17 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-async def create(ask: Ask) -> Reply:
-    """Makes an empty flow, or finds the one of the same id."""
-    body: NewFlow = ask.body
+@routes("POST", "/v1/flows", bound=Bound.NAMESPACE, body=NewFlow, answers=CREATED)
+async def create(request: ApiRequest) -> Reply:
+    """Creates an empty flow, or returns the one with the same id."""
+    body: NewFlow = request.body
     flow = body.flow_id or time_ordered_uuid()
-    made = await ask.engine.create_flow(
+    made = await request.engine.create_flow(
         CreateFlowArgs(flow_id=flow, flow_kind=body.flow_kind, namespace=body.namespace)
     )
     if isinstance(made, FlowCreated):
-        return Reply(201, variant(made, "Created"))
-    return Reply(200, variant(made, "AlreadySatisfied"))
+        return Reply(201, tagged(made, "Created"))
+    return Reply(200, tagged(made, "AlreadySatisfied"))
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -61,16 +74,17 @@ class NewMember(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-async def add_member(ask: Ask) -> Reply:
-    """Makes an execution a member of a flow."""
-    same(ask.uuid(), ask.body.flow_id, "flow_id")
-    args = AddExecutionToFlowArgs(flow_id=ask.uuid(), execution_id=ask.body.execution_id)
-    made = await ask.engine.add_execution_to_flow(args)
-    return Reply(201 if isinstance(made, Added) else 200, variant(made))
+@routes("POST", "/v1/flows/{id}/members", body=NewMember, answers=CREATED)
+async def add_member(request: ApiRequest) -> Reply:
+    """Adds an execution to a flow."""
+    require_match(request.uuid(), request.body.flow_id, "flow_id")
+    args = AddExecutionToFlowArgs(flow_id=request.uuid(), execution_id=request.body.execution_id)
+    made = await request.engine.add_execution_to_flow(args)
+    return Reply(201 if isinstance(made, Added) else 200, tagged(made))
 
 
 class Edge(Struct, frozen=True, kw_only=True):
-    """One member waits for another."""
+    """A dependency: the downstream member waits for the upstream member."""
 
     flow_id: UUID
     edge_id: UUID
@@ -81,10 +95,9 @@ class Edge(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-def _edge(ask: Ask) -> dict[str, Any]:
-    """What staging and applying have in common."""
-    body: Edge = ask.body
-    same(ask.uuid(), body.flow_id, "flow_id")
+def _edge(request: ApiRequest) -> dict[str, Any]:
+    body: Edge = request.body
+    require_match(request.uuid(), body.flow_id, "flow_id")
     return {
         "flow_id": body.flow_id,
         "edge_id": body.edge_id,
@@ -99,24 +112,26 @@ class NewEdge(Edge, frozen=True, kw_only=True):
     expected_graph_revision: U64
 
 
-async def stage_edge(ask: Ask) -> Reply:
-    """Stages that one member waits for another."""
+@routes("POST", "/v1/flows/{id}/edges", body=NewEdge, answers={201: dict[str, Any]})
+async def stage_edge(request: ApiRequest) -> Reply:
+    """Stages a dependency between two members."""
     args = StageDependencyEdgeArgs(
-        **_edge(ask), expected_graph_revision=at_most(ask.body.expected_graph_revision)
+        **_edge(request), expected_graph_revision=clamp(request.body.expected_graph_revision)
     )
-    return Reply(201, variant(await ask.engine.stage_dependency_edge(args)))
+    return Reply(201, tagged(await request.engine.stage_dependency_edge(args)))
 
 
 class AppliedEdge(Edge, frozen=True, kw_only=True):
     graph_revision: U64 = 0
 
 
-async def apply_edge(ask: Ask) -> Reply:
-    """Lets a staged edge hold its child back."""
-    args = ApplyDependencyArgs(**_edge(ask), graph_revision=at_most(ask.body.graph_revision))
-    made = await ask.engine.apply_dependency_to_child(args)
+@routes("POST", "/v1/flows/{id}/edges/apply", body=AppliedEdge, answers={200: Any})
+async def apply_edge(request: ApiRequest) -> Reply:
+    """Applies a staged dependency: its child waits from now on."""
+    args = ApplyDependencyArgs(**_edge(request), graph_revision=clamp(request.body.graph_revision))
+    made = await request.engine.apply_dependency_to_child(args)
     return Reply(
-        200, variant(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied")
+        200, tagged(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied")
     )
 
 
@@ -131,9 +146,9 @@ class Wait(Struct, frozen=True):
     wait: str = ""
 
 
-async def _with_all_members(ask: Ask, policy: str) -> Reply:
-    """With all members, cancelled or not: what the policy has left alone goes on."""
-    members = [member.id for member in await ask.engine.flow_members(ask.body.flow_id)]
+async def _with_all_members(request: ApiRequest, policy: str) -> Reply:
+    """Answer with all members, including those that the policy left running."""
+    members = [member.id for member in await request.engine.flow_members(request.body.flow_id)]
     return Reply(
         200,
         {
@@ -145,38 +160,41 @@ async def _with_all_members(ask: Ask, policy: str) -> Reply:
     )
 
 
-async def cancel(ask: Ask) -> Reply:
-    """Cancels a flow and its members; with `wait=true`, they have been when it answers."""
-    body: CancelFlow = ask.body
-    same(ask.uuid(), body.flow_id, "flow_id")
+@routes("POST", "/v1/flows/{id}/cancel", body=CancelFlow, query=Wait)
+async def cancel(request: ApiRequest) -> Reply:
+    """Cancels a flow and its members; with `wait=true`, answers after the members' cancels."""
+    body: CancelFlow = request.body
+    require_match(request.uuid(), body.flow_id, "flow_id")
     policy = body.cancellation_policy
     args = CancelFlowArgs(flow_id=body.flow_id, reason=body.reason, cancellation_policy=policy)
-    header = await ask.engine.cancel_flow_header(args)
+    header = await request.engine.cancel_flow_header(args)
     if isinstance(header, FlowAlreadyTerminal):
         stored = header.stored_cancellation_policy
-        return await _with_all_members(ask, policy if stored is None else stored)
+        return await _with_all_members(request, policy if stored is None else stored)
     failed = (
         list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
     )
     members = [*header.member_execution_ids, *failed]
-    said: dict[str, Any] = {"cancellation_policy": policy, "member_execution_ids": members}
+    result: dict[str, Any] = {"cancellation_policy": policy, "member_execution_ids": members}
     if policy != "cancel_all" or not members:
-        return _cancelled(said, failed) if failed else await _with_all_members(ask, policy)
-    if ask.query.wait not in ("true", "1"):
-        ask.server.begin(cancel_members(ask.engine, body.flow_id, members, body.reason))
-        return Reply(200, {"CancellationScheduled": {**said, "member_count": len(members)}})
-    failed = await cancel_members(ask.engine, body.flow_id, members, body.reason)
-    return _cancelled(said, failed)
+        return _cancelled(result, failed) if failed else await _with_all_members(request, policy)
+    if request.query.wait not in ("true", "1"):
+        request.server.run_in_background(
+            cancel_members(request.engine, body.flow_id, members, body.reason)
+        )
+        return Reply(200, {"CancellationScheduled": {**result, "member_count": len(members)}})
+    failed = await cancel_members(request.engine, body.flow_id, members, body.reason)
+    return _cancelled(result, failed)
 
 
-def _cancelled(said: dict[str, Any], failed: list[ExecutionId]) -> Reply:
+def _cancelled(result: dict[str, Any], failed: list[ExecutionId]) -> Reply:
     if failed:
-        return Reply(200, {"PartiallyCancelled": {**said, "failed_member_execution_ids": failed}})
-    return Reply(200, {"Cancelled": said})
+        return Reply(200, {"PartiallyCancelled": {**result, "failed_member_execution_ids": failed}})
+    return Reply(200, {"Cancelled": result})
 
 
 class Policy(Struct, frozen=True):
-    """When a member may start: after `all_of`, `any_of`, or a `quorum` of k of those it waits for."""
+    """When a member may start: after `all_of`, `any_of` or a `quorum` of k of its upstreams."""
 
     kind: Literal["all_of", "any_of", "quorum"]
     k: U64 = 1
@@ -188,7 +206,7 @@ class Policy(Struct, frozen=True):
         return (
             EdgePolicy.any_of(self.on_satisfied)
             if self.kind == "any_of"
-            else EdgePolicy.quorum(at_most(self.k), self.on_satisfied)
+            else EdgePolicy.quorum(clamp(self.k), self.on_satisfied)
         )
 
 
@@ -200,13 +218,16 @@ class NewGraphEdge(Struct, frozen=True, kw_only=True):
 
 
 class NewNode(NewExecution, frozen=True, kw_only=True):
-    """As a new execution, in the namespace of its graph."""
+    """A new execution, by default in the namespace of its graph."""
 
     namespace: str | None = None  # type: ignore[assignment]
 
 
 class NewGraph(Struct, frozen=True, kw_only=True):
-    """Nodes need their ids, minted for the flow (`{fp:N}` with the flow's partition), so that edges can name them."""
+    """A graph; edges name its nodes by id.
+
+    The id of each node carries the partition of the flow, as `{fp:N}`.
+    """
 
     flow_id: UUID
     nodes: list[NewNode]
@@ -217,11 +238,14 @@ class NewGraph(Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
-async def graph(ask: Ask) -> Reply:
-    """A whole graph at once, or nothing of it."""
-    body: NewGraph = ask.body
+@routes(
+    "POST", "/v1/flows/graph", bound=Bound.NAMESPACE, body=NewGraph, limit=BULK, answers=CREATED
+)
+async def graph(request: ApiRequest) -> Reply:
+    """Creates a whole graph in one transaction."""
+    body: NewGraph = request.body
     if any(node.execution_id is None for node in body.nodes):
-        raise bad_request("nodes: each needs an execution_id, so that edges can name it")
+        raise bad_request("nodes: each node requires an execution_id, because edges refer to it")
     args = SubmitFlowArgs(
         flow_id=body.flow_id,
         nodes=[
@@ -229,12 +253,7 @@ async def graph(ask: Ask) -> Reply:
             for node in body.nodes
         ],
         edges=[
-            GraphEdge(
-                edge.upstream,
-                edge.downstream,
-                edge.data_passing_ref,
-                edge.dependency_kind,
-            )
+            GraphEdge(edge.upstream, edge.downstream, edge.data_passing_ref, edge.dependency_kind)
             for edge in body.edges
         ],
         policies={
@@ -245,111 +264,49 @@ async def graph(ask: Ask) -> Reply:
         namespace=body.namespace,
         tags=body.tags,
     )
-    made = await ask.engine.submit_flow(args)
+    made = await request.engine.submit_flow(args)
     if isinstance(made, FlowSubmitted):
-        return Reply(201, variant(made, "Submitted"))
-    return Reply(200, variant(made, "AlreadySatisfied"))
+        return Reply(201, tagged(made, "Submitted"))
+    return Reply(200, tagged(made, "AlreadySatisfied"))
 
 
-async def describe(ask: Ask) -> Reply:
-    """How a flow stands."""
-    found = await ask.engine.describe_flow(ask.uuid())
+@routes("GET", "/v1/flows/{id}", role=Role.READ)
+async def describe(request: ApiRequest) -> Reply:
+    """The state of a flow with its edge groups."""
+    found = await request.engine.describe_flow(request.uuid())
     if found is None:
-        raise NotFound("flow", ask.uuid())
+        raise NotFound("flow", request.uuid())
     return Reply(200, found)
 
 
-async def members(ask: Ask) -> Reply:
+@routes("GET", "/v1/flows/{id}/members", role=Role.READ, answers={200: list[Any]})
+async def members(request: ApiRequest) -> Reply:
     """The members of a flow."""
-    await describe(ask)
-    return Reply(200, await ask.engine.flow_members(ask.uuid()))
+    await describe(request)
+    return Reply(200, await request.engine.flow_members(request.uuid()))
 
 
-async def edges(ask: Ask) -> Reply:
-    """Who waits for whom in a flow."""
-    await describe(ask)
-    return Reply(200, await ask.engine.flow_edges(ask.uuid()))
+@routes("GET", "/v1/flows/{id}/edges", role=Role.READ, answers={200: list[Any]})
+async def edges(request: ApiRequest) -> Reply:
+    """The dependencies of a flow."""
+    await describe(request)
+    return Reply(200, await request.engine.flow_edges(request.uuid()))
 
 
 class GroupPolicy(Struct, frozen=True):
     policy: Policy
 
 
-async def group_policy(ask: Ask) -> Reply:
-    """Sets when a member may start: after all, any, or so many of those it waits for. Before its first edge."""
-    downstream = ask.execution("downstream")
-    said = await ask.engine.set_edge_group_policy(
-        ask.uuid(), downstream, ask.body.policy.edge_policy()
-    )
-    return Reply(200, {"status": said})
-
-
-_ID = "/v1/flows/{id}"
-_READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.FLOW, "tag": "flows"}
-_SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "flows"}
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-
-ROUTES = (
-    Route(
-        "POST", "/v1/flows", create, bound=Bound.NAMESPACE, body=NewFlow, answers=_MADE, **_SUBMIT
-    ),
-    Route(
-        "POST",
-        "/v1/flows/graph",
-        graph,
-        bound=Bound.NAMESPACE,
-        body=NewGraph,
-        limit=BULK,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/members",
-        add_member,
-        bound=Bound.FLOW,
-        body=NewMember,
-        answers=_MADE,
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/edges",
-        stage_edge,
-        bound=Bound.FLOW,
-        body=NewEdge,
-        answers={201: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/edges/apply",
-        apply_edge,
-        bound=Bound.FLOW,
-        body=AppliedEdge,
-        answers={200: Any},
-        **_SUBMIT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/cancel",
-        cancel,
-        bound=Bound.FLOW,
-        body=CancelFlow,
-        query=Wait,
-        answers={200: dict[str, Any]},
-        **_SUBMIT,
-    ),
-    Route("GET", _ID, describe, answers={200: dict[str, Any]}, **_READ),
-    Route("GET", f"{_ID}/members", members, answers={200: list[Any]}, **_READ),
-    Route("GET", f"{_ID}/edges", edges, answers={200: list[Any]}, **_READ),
-    Route(
-        "PUT",
-        f"{_ID}/edge-groups/{{downstream}}",
-        group_policy,
-        bound=Bound.FLOW,
-        body=GroupPolicy,
-        answers={200: dict[str, str]},
-        **_SUBMIT,
-    ),
+@routes(
+    "PUT",
+    "/v1/flows/{id}/edge-groups/{downstream}",
+    body=GroupPolicy,
+    answers={200: dict[str, str]},
 )
+async def group_policy(request: ApiRequest) -> Reply:
+    """Sets the policy of a member's dependencies, before its first one is staged."""
+    downstream = request.execution("downstream")
+    result = await request.engine.set_edge_group_policy(
+        request.uuid(), downstream, request.body.policy.edge_policy()
+    )
+    return Reply(200, {"status": result})

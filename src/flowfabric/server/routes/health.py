@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it is ready, what it can do, and its own description."""
+"""Health, readiness, capabilities, configuration, metrics and the API description."""
 
 from __future__ import annotations
 
@@ -9,122 +9,113 @@ from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
 from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
 from flowfabric.model.queue_stats import LongWriter
-from flowfabric.server.route import Ask, Reply, Route
-from flowfabric.wire.operations import Bound
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
+from flowfabric.wire.operations import Bound, Role
 
 MAX_OVERDUE_MS = 30_000
 
 
-async def healthz(ask: Ask) -> Reply:
+routes = RouteGroup(tag="server", role=None, bound=Bound.FREE)
+
+
+@routes("GET", "/healthz", answers={200: dict[str, str]})
+async def healthz(request: ApiRequest) -> Reply:
     """Whether the server and its store answer."""
-    await ask.engine.ping()
+    await request.engine.ping()
     return Reply(200, {"status": "ok"})
 
 
-async def readyz(ask: Ask) -> Reply:
-    """Whether it may be sent work: the store answers, the keys are there, timers are acted on, and it is not stopping."""
+@routes("GET", "/readyz", answers={200: dict[str, Any], 503: dict[str, Any]})
+async def readyz(request: ApiRequest) -> Reply:
+    """Whether the server is ready: the store answers, a signing key exists, loops act on timers."""
     checks: dict[str, str] = {
-        "draining": "yes" if ask.server.is_draining else "no",
-        "durability": ask.engine.durability,
+        "draining": "yes" if request.server.is_draining else "no",
+        "durability": request.engine.durability,
     }
     overdue_ms = 0
     try:
-        await ask.engine.ping()
+        await request.engine.ping()
         checks["store"] = "ok"
-        kids = await ask.engine.list_waitpoint_hmac_kids()
+        kids = await request.engine.list_waitpoint_hmac_kids()
         checks["waitpoint_keys"] = "ok" if kids.current_kid else "missing"
-        overdue_ms = await ask.engine.oldest_overdue_ms()
-        writer = await ask.engine.events_held_back_by()
+        overdue_ms = await request.engine.oldest_overdue_ms()
+        writer = await request.engine.events_held_back_by()
         checks["events"] = _events(writer)
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
-    checks["loops"] = "ok" if ask.server.loops_are_running else "not running"
+    checks["loops"] = "ok" if request.server.loops_are_running else "not running"
     checks["timers"] = (
         "ok"
         if overdue_ms <= MAX_OVERDUE_MS
-        else f"overdue: no loop acts on them, the oldest for {overdue_ms // 1000} s"
+        else f"overdue: no loop acts on them, the oldest is {overdue_ms // 1000} s late"
     )
     fine = all(checks.get(name) == "ok" for name in ("store", "waitpoint_keys", "loops", "timers"))
-    ready = fine and not ask.server.is_draining
-    said = {
+    ready = fine and not request.server.is_draining
+    body = {
         "status": "ready" if ready else "not ready",
         "checks": checks,
         "oldest_overdue_timer_s": overdue_ms / 1000,
     }
-    return Reply(200 if ready else 503, said)
+    return Reply(200 if ready else 503, body)
 
 
 def _events(writer: LongWriter | None) -> str:
-    """It says no more than whom to look for: anybody may ask."""
+    """Names the transaction that delays events by its backend only, because this route is open."""
     if writer is None:
         return "ok"
-    return f"held back: backend {writer.pid} has been writing for {writer.for_ms // 1_000} s; they are told when it ends"
+    return (
+        f"delayed: backend {writer.pid} has had a transaction open for "
+        f"{writer.for_ms // 1_000} s; events are delivered when it ends"
+    )
 
 
-async def capabilities(ask: Ask) -> Reply:
-    """What this server's engine can do."""
-    found = ask.engine.capabilities()
-    identity = {name: said for name, said in found.identity.items() if name != "rfc017_stage"}
+@routes("GET", "/v1/capabilities", role=Role.READ, answers={200: Capabilities})
+async def capabilities(request: ApiRequest) -> Reply:
+    """The capabilities of the engine."""
+    found = request.engine.capabilities()
+    identity = {name: body for name, body in found.identity.items() if name != "rfc017_stage"}
     return Reply(
         200, Capabilities({**identity, "stage": found.identity["rfc017_stage"]}, found.supports)
     )
 
 
-async def config(ask: Ask) -> Reply:
-    """What clients need to know: partitions, lanes, limits."""
-    said: dict[str, Any] = {
+@routes("GET", "/v1/config", role=Role.READ)
+async def config(request: ApiRequest) -> Reply:
+    """Partitions, lanes and limits that clients need."""
+    body: dict[str, Any] = {
         "num_flow_partitions": FLOW_PARTITIONS,
         "num_budget_partitions": BUDGET_PARTITIONS,
         "num_quota_partitions": QUOTA_PARTITIONS,
-        "lanes": ask.server.settings.lanes,
+        "lanes": request.server.settings.lanes,
         "limits": {
             "payload_bytes": MAX_PAYLOAD_BYTES,
             "executions_per_batch": MAX_BULK_CREATE,
             "claims_per_batch": MAX_CLAIM_BATCH,
-            "concurrent_stream_ops": ask.server.settings.max_concurrent_stream_ops,
+            "concurrent_stream_ops": request.server.settings.max_concurrent_stream_ops,
         },
     }
-    return Reply(200, said)
+    return Reply(200, body)
 
 
-async def metrics(ask: Ask) -> Reply:
-    """Prometheus text; open to everybody with `FF_METRICS_OPEN=1`."""
-    return await ask.server.metrics_page()
+@routes(
+    "GET", "/metrics", role=Role.READ, bound=Bound.NEVER, answers={200: None}, media="text/plain"
+)
+async def metrics(request: ApiRequest) -> Reply:
+    """Metrics in the Prometheus text format; needs no token with `FF_METRICS_OPEN=1`."""
+    return await request.server.metrics_page()
 
 
-async def openapi(ask: Ask) -> Reply:
+@routes("GET", "/openapi.json")
+async def openapi(request: ApiRequest) -> Reply:
     """This API as an OpenAPI 3.1 document."""
-    from flowfabric.server.openapi import (
-        document,  # which is made from all routes, this one among them
-    )
+    from flowfabric.server.openapi import document  # imports the routes, this module included
 
     return Reply(200, raw=document())
 
 
-async def docs(ask: Ask) -> Reply:
-    """The same as a page to read; it needs no network."""
+@routes("GET", "/docs", answers={200: None}, media="text/html")
+async def docs(request: ApiRequest) -> Reply:
+    """This API as an HTML page without external resources."""
     from flowfabric.server.openapi import page
 
     return Reply(200, raw=page(), media="text/html; charset=utf-8")
-
-
-_OPEN: dict[str, Any] = {"role": None, "bound": Bound.FREE, "tag": "server"}
-
-ROUTES = (
-    Route("GET", "/healthz", healthz, answers={200: dict[str, str]}, **_OPEN),
-    Route("GET", "/readyz", readyz, answers={200: dict[str, Any], 503: dict[str, Any]}, **_OPEN),
-    Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", tag="server"),
-    Route("GET", "/openapi.json", openapi, answers={200: dict[str, Any]}, **_OPEN),
-    Route("GET", "/docs", docs, answers={200: None}, media="text/html", **_OPEN),
-    Route(
-        "GET",
-        "/v1/capabilities",
-        capabilities,
-        bound=Bound.FREE,
-        answers={200: Capabilities},
-        tag="server",
-    ),
-    Route(
-        "GET", "/v1/config", config, bound=Bound.FREE, answers={200: dict[str, Any]}, tag="server"
-    ),
-)

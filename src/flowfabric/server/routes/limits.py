@@ -1,4 +1,4 @@
-"""Budgets and quotas."""
+"""Routes of budgets and quotas."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from flowfabric.model.budget import (
     ReportUsageAdminArgs,
 )
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
-from flowfabric.server.numbers import U64, Time, at_most
-from flowfabric.server.route import Ask, Reply, Route, variant
+from flowfabric.server.numbers import U64, Time, clamp
+from flowfabric.server.route import CREATED, ApiRequest, Reply, RouteGroup, tagged
 from flowfabric.wire.operations import Bound, Role
 
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
 
+routes = RouteGroup(tag="limits", role=Role.SUBMIT, bound=Bound.BUDGET)
+
 
 class NewBudget(Struct, frozen=True, kw_only=True):
-    """Limits stand in the order of the dimensions; 0 is none."""
+    """`hard_limits` and `soft_limits` follow the order of `dimensions`; 0 means no limit."""
 
     budget_id: UUID | None = None
     scope_type: str = ""
@@ -41,9 +43,10 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-async def create_budget(ask: Ask) -> Reply:
-    """Makes a budget, or finds the one of the same id."""
-    body: NewBudget = ask.body
+@routes("POST", "/v1/budgets", bound=Bound.OWN, body=NewBudget, answers=CREATED)
+async def create_budget(request: ApiRequest) -> Reply:
+    """Creates a budget, or returns the one with the same id."""
+    body: NewBudget = request.body
     args = CreateBudgetArgs(
         budget_id=body.budget_id or time_ordered_uuid(),
         scope_type=body.scope_type,
@@ -51,20 +54,21 @@ async def create_budget(ask: Ask) -> Reply:
         enforcement_mode=body.enforcement_mode,
         on_hard_limit=body.on_hard_limit,
         on_soft_limit=body.on_soft_limit,
-        reset_interval_ms=at_most(body.reset_interval_ms, MAX_TIMESTAMP_MS),
+        reset_interval_ms=clamp(body.reset_interval_ms, MAX_TIMESTAMP_MS),
         dimensions=body.dimensions,
-        hard_limits=[*map(at_most, body.hard_limits)],
-        soft_limits=[*map(at_most, body.soft_limits or [0] * len(body.dimensions))],
-        namespace=ask.caller.namespace or body.namespace,
+        hard_limits=[*map(clamp, body.hard_limits)],
+        soft_limits=[*map(clamp, body.soft_limits or [0] * len(body.dimensions))],
+        namespace=request.caller.namespace or body.namespace,
     )
-    made = await ask.engine.create_budget(args)
+    made = await request.engine.create_budget(args)
     is_new = isinstance(made, BudgetCreated)
-    return Reply(201 if is_new else 200, variant(made, "Created" if is_new else "AlreadySatisfied"))
+    return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))
 
 
-async def status(ask: Ask) -> Reply:
-    """What a budget allows, and what of it is used."""
-    return Reply(200, await ask.engine.get_budget_status(ask.uuid(shown="budget_id")))
+@routes("GET", "/v1/budgets/{id}", role=Role.READ, answers={200: BudgetStatus})
+async def status(request: ApiRequest) -> Reply:
+    """The limits and the usage of a budget."""
+    return Reply(200, await request.engine.get_budget_status(request.uuid(shown="budget_id")))
 
 
 class NewUsage(Struct, frozen=True, kw_only=True):
@@ -73,33 +77,37 @@ class NewUsage(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-async def usage(ask: Ask) -> Reply:
-    """Counts usage; above a hard limit nothing is counted."""
-    body: NewUsage = ask.body
+@routes("POST", "/v1/budgets/{id}/usage", body=NewUsage, answers={200: Any})
+async def usage(request: ApiRequest) -> Reply:
+    """Adds usage to a budget; a report above a hard limit is refused as a whole."""
+    body: NewUsage = request.body
     args = ReportUsageAdminArgs(
         dimensions=list(body.dimensions),
-        deltas=[*map(at_most, body.dimensions.values())],
+        deltas=[*map(clamp, body.dimensions.values())],
         dedup_key=body.dedup_key,
     )
-    told = await ask.engine.report_usage_admin(ask.uuid(shown="budget_id"), args)
-    name = type(told).__name__
-    if isinstance(told, HardBreach):  # nobody's execution reported it, so no action was taken
+    result = await request.engine.report_usage_admin(request.uuid(shown="budget_id"), args)
+    name = type(result).__name__
+    if isinstance(result, HardBreach):  # without an execution, no breach action applies
         breach = {
-            "dimension": told.dimension,
-            "current_usage": told.current_usage,
-            "hard_limit": told.hard_limit,
+            "dimension": result.dimension,
+            "current_usage": result.current_usage,
+            "hard_limit": result.hard_limit,
         }
         return Reply(200, {name: breach})
-    return Reply(200, variant(told, _WORDS.get(name, name)))
+    return Reply(200, tagged(result, _WORDS.get(name, name)))
 
 
-async def reset(ask: Ask) -> Reply:
+@routes("POST", "/v1/budgets/{id}/reset", role=Role.OPERATE)
+async def reset(request: ApiRequest) -> Reply:
     """Sets the counters of a budget to zero."""
-    return Reply(200, variant(await ask.engine.reset_budget(ask.uuid(shown="budget_id")), "Reset"))
+    return Reply(
+        200, tagged(await request.engine.reset_budget(request.uuid(shown="budget_id")), "Reset")
+    )
 
 
 class NewQuota(Struct, frozen=True, kw_only=True):
-    """Zero is no such limit."""
+    """A limit of 0 means no limit."""
 
     quota_policy_id: UUID | None = None
     window_seconds: U64
@@ -109,37 +117,17 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-async def create_quota(ask: Ask) -> Reply:
-    """Makes a quota policy, or finds the one of the same id."""
-    body: NewQuota = ask.body
+@routes("POST", "/v1/quotas", bound=Bound.OWN, body=NewQuota, answers=CREATED)
+async def create_quota(request: ApiRequest) -> Reply:
+    """Creates a quota policy, or returns the one with the same id."""
+    body: NewQuota = request.body
     args = CreateQuotaPolicyArgs(
         quota_policy_id=body.quota_policy_id or time_ordered_uuid(),
-        window_seconds=at_most(body.window_seconds, MAX_TIMESTAMP_MS // 1_000),
-        max_requests_per_window=at_most(body.max_requests_per_window),
-        max_concurrent=at_most(body.max_concurrent),
-        namespace=ask.caller.namespace or body.namespace,
+        window_seconds=clamp(body.window_seconds, MAX_TIMESTAMP_MS // 1_000),
+        max_requests_per_window=clamp(body.max_requests_per_window),
+        max_concurrent=clamp(body.max_concurrent),
+        namespace=request.caller.namespace or body.namespace,
     )
-    made = await ask.engine.create_quota_policy(args)
+    made = await request.engine.create_quota_policy(args)
     is_new = isinstance(made, QuotaPolicyCreated)
-    return Reply(201 if is_new else 200, variant(made, "Created" if is_new else "AlreadySatisfied"))
-
-
-_MADE = {200: dict[str, Any], 201: dict[str, Any]}
-_NEW: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.OWN, "tag": "limits"}
-_SPENT: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.BUDGET, "tag": "limits"}
-_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.BUDGET, "tag": "limits"}
-
-ROUTES = (
-    Route("POST", "/v1/budgets", create_budget, body=NewBudget, answers=_MADE, **_NEW),
-    Route(
-        "GET",
-        "/v1/budgets/{id}",
-        status,
-        answers={200: BudgetStatus},
-        bound=Bound.BUDGET,
-        tag="limits",
-    ),
-    Route("POST", "/v1/budgets/{id}/usage", usage, body=NewUsage, answers={200: Any}, **_SPENT),
-    Route("POST", "/v1/budgets/{id}/reset", reset, answers={200: dict[str, Any]}, **_OPERATE),
-    Route("POST", "/v1/quotas", create_quota, body=NewQuota, answers=_MADE, **_NEW),
-)
+    return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))

@@ -1,4 +1,4 @@
-"""Output streams: read, tailed, and pushed as server-sent events; and the channels of events."""
+"""Routes of output streams (read, tail, server-sent events) and of the event channels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,30 @@ from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
-from flowfabric.server.route import Ask, Missing, Reply, Route, bad_request
-from flowfabric.server.tenancy import narrowed
+from flowfabric.server.route import (
+    ApiRequest,
+    Handler,
+    MissingEntity,
+    Reply,
+    RouteGroup,
+    bad_request,
+)
+from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.json_codec import encode
-from flowfabric.wire.operations import Bound
+from flowfabric.wire.operations import Bound, Role
 
+SSE = "text/event-stream"
 MAX_FRAMES = 1_000
 HEAD_S = 0.25
-"""The head of an event stream waits so long for the first read, which may have to wait for a transaction of somebody else."""
-LOOK_AGAIN_S = 0.5
-"""A tail looks so often for an execution that is not there yet; a client that is answered at once would ask all the time."""
+"""Seconds that the response head waits for the first read, which an open transaction may block."""
+MISSING_POLL_S = 0.5
+"""Interval at which a tail looks for an execution that does not exist yet."""
 PUSH_MS = 15_000
-"""A comment goes out at least so often, so that nobody in between takes the connection for dead."""
+"""Longest time between two parts of an event stream, so that proxies keep the connection open."""
+
+
+routes = RouteGroup(tag="streams", role=Role.READ, bound=Bound.EXECUTION)
 
 
 class Range(Struct, frozen=True):
@@ -56,47 +67,65 @@ def _shown(found: StreamFrames) -> Reply:
 
 def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_FRAMES:
-        raise bad_request(f"limit: 1 to {MAX_FRAMES}, got {limit}")
+        raise bad_request(f"limit: expected 1 to {MAX_FRAMES}, got {limit}")
     return limit
 
 
-async def read(ask: Ask) -> Reply:
-    """Frames of an attempt, from one id to another, both included; none, where the first is behind the last."""
-    query: Range = ask.query
+@routes(
+    "GET",
+    "/v1/executions/{id}/attempts/{idx}/stream",
+    query=Range,
+    answers={200: Frames},
+    streams=True,
+)
+async def read(request: ApiRequest) -> Reply:
+    """The frames of an attempt between two ids, both included."""
+    query: Range = request.query
     lower, upper, limit = lower_bound(query.from_), upper_bound(query.to), _limit(query.limit)
     try:
         check_range(lower, upper)
     except ValidationError:
         return Reply(200, Frames([], 0))
     return _shown(
-        await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, limit)
+        await request.engine.read_stream(
+            request.execution(), request.index(), query.from_, query.to, limit
+        )
     )
 
 
-async def tail(ask: Ask) -> Reply:
-    """Frames behind an id, waiting for some at most so long."""
-    query: Tail = ask.query
+@routes(
+    "GET",
+    "/v1/executions/{id}/attempts/{idx}/stream/tail",
+    query=Tail,
+    answers={200: Frames},
+    streams=True,
+    waits=True,
+)
+async def tail(request: ApiRequest) -> Reply:
+    """The frames after an id; waits up to `block_ms` for the first."""
+    query: Tail = request.query
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
-        raise bad_request(f"block_ms: 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
+        raise bad_request(f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
     limit, clock = _limit(query.limit), asyncio.get_running_loop().time
     until = clock() + query.block_ms / 1_000
     while True:
         left_s = max(until - clock(), 0)
         try:
             return _shown(
-                await ask.engine.tail_stream(
-                    ask.execution(), ask.index(), query.after, int(left_s * 1_000), limit
+                await request.engine.tail_stream(
+                    request.execution(), request.index(), query.after, int(left_s * 1_000), limit
                 )
             )
-        except NotFound:  # what is not there yet is an open, empty stream
+        except NotFound:  # an execution that does not exist yet has an open, empty stream
             if not left_s:
                 return Reply(200, Frames([], 0))
-        await asyncio.sleep(min(left_s, LOOK_AGAIN_S))
+        await asyncio.sleep(min(left_s, MISSING_POLL_S))
 
 
-async def summary(ask: Ask) -> Reply:
-    """The document that the summary frames of an attempt have made."""
-    found = await ask.engine.read_summary(ask.execution(), ask.index())
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/summary")
+async def summary(request: ApiRequest) -> Reply:
+    """The document built from the summary frames of an attempt."""
+    found = await request.engine.read_summary(request.execution(), request.index())
     if found is None:
         raise NotFound("summary")
     return Reply(
@@ -116,47 +145,49 @@ async def summary(ask: Ask) -> Reply:
 
 def sse(stream: AsyncIterator[bytes]) -> Reply:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Reply(200, stream=stream, media="text/event-stream", headers=headers)
+    return Reply(200, stream=stream, media=SSE, headers=headers)
 
 
-def _event(ident: str, data: Any, name: str = "") -> bytes:
+def _event(ident: str, data: object, name: str = "") -> bytes:
     head = f"event: {name}\n" if name else ""
     return f"{head}id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
 
 
-async def pushed(ask: Ask) -> Reply:
-    """Follows an execution's output from one attempt to the next, as server-sent events; ids are `<attempt>:<frame>`."""
-    ident, first = ask.execution(), ask.index()
-    if await ask.engine.read_execution_state(ident) is None:
-        raise Missing("execution", ident)
-    attempt, _, after = ask.headers.get("last-event-id", "").partition(":")
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/stream/events", answers={200: None}, media=SSE)
+async def pushed(request: ApiRequest) -> Reply:
+    """Follows the output of an execution as server-sent events with ids `<attempt>:<frame>`."""
+    ident, first = request.execution(), request.index()
+    if await request.engine.read_execution_state(ident) is None:
+        raise MissingEntity("execution", ident)
+    attempt, _, after = request.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
-        raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")
+        raise bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
     at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
-    await ask.engine.read_followed(
+    await request.engine.read_followed(
         ident, at, behind, Visibility.All, True, 0
-    )  # a bad cursor is refused before the first byte
+    )  # refuses an invalid cursor before the response head is sent
 
     async def events() -> AsyncIterator[bytes]:
-        here: int | None = at
-        place = behind
+        current: int | None = at
+        after_frame = behind
         yield b": following\n\n"
-        while here is not None and not ask.server.is_draining:
+        while current is not None and not request.server.is_draining:
             try:
-                page = await ask.engine.read_followed(
-                    ident, here, place, Visibility.All, True, PUSH_MS
+                page = await request.engine.read_followed(
+                    ident, current, after_frame, Visibility.All, True, PUSH_MS
                 )
             except EngineError as error:
                 yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
                 return
             for frame in page.frames:
                 yield _event(
-                    f"{here}:{frame.id}", {"attempt": here, "id": frame.id, "fields": frame.fields}
+                    f"{current}:{frame.id}",
+                    {"attempt": current, "id": frame.id, "fields": frame.fields},
                 )
             if not page.frames:
                 yield b": still here\n\n"
-            here, place = page.next_attempt, page.next_after
-        if here is None:
+            current, after_frame = page.next_attempt, page.next_after
+        if current is None:
             yield b"event: end\ndata: {}\n\n"
 
     return sse(events())
@@ -167,92 +198,65 @@ class Wanted(Struct, frozen=True):
     tag: str | None = None
 
 
-def _channel(channel: Channel) -> Any:
-    async def follow(ask: Ask) -> Reply:
-        wanted = _filter(ask)
+def _follow(channel: Channel) -> Handler:
+    async def follow(request: ApiRequest) -> Reply:
+        wanted = _filter(request)
         try:
-            cursor = bytes.fromhex(ask.headers.get("last-event-id", ""))
+            cursor = bytes.fromhex(request.headers.get("last-event-id", ""))
         except ValueError:
-            raise bad_request("Last-Event-ID: the id of an event, as it was sent") from None
-        reading = asyncio.ensure_future(ask.engine.read_events(channel, cursor, 1_000, 0, wanted))
+            raise bad_request(
+                "Last-Event-ID: expected the id of an event, as sent in an event"
+            ) from None
+        reading = asyncio.ensure_future(
+            request.engine.read_events(channel, cursor, 1_000, 0, wanted)
+        )
         await asyncio.wait({reading}, timeout=HEAD_S)
         if reading.done():
             reading.result()
 
         async def events() -> AsyncIterator[bytes]:
             yield b": following\n\n"
-            turn: Awaitable[EventPage] = reading
+            next_page: Awaitable[EventPage] = reading
             while True:
                 try:
-                    page = await turn
+                    page = await next_page
                 except EngineError as error:
                     yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
                     return
-                if turn is not reading:
+                if next_page is not reading:
                     yield b": still here\n\n"
                 if page.trimmed:
                     yield b"event: trimmed\ndata: {}\n\n"
                 for event in getattr(page, channel.value):
                     yield _event(event.cursor.hex(), event)
-                if ask.server.is_draining:
+                if request.server.is_draining:
                     return
-                turn = ask.engine.read_events(channel, page.cursor, 1_000, PUSH_MS, wanted)
+                next_page = request.engine.read_events(channel, page.cursor, 1_000, PUSH_MS, wanted)
 
         return sse(events())
 
-    follow.__doc__ = f"Follows the {channel.value} of all executions as server-sent events; `Last-Event-ID` goes on behind one."
+    follow.__doc__ = (
+        f"Follows the {channel.value} of all executions as server-sent events, "
+        "after `Last-Event-ID`."
+    )
     return follow
 
 
-def _filter(ask: Ask) -> ScannerFilter | None:
-    query: Wanted = ask.query
+def _filter(request: ApiRequest) -> ScannerFilter | None:
+    query: Wanted = request.query
     pair = None
     if query.tag is not None:
         key, equals, value = query.tag.partition("=")
         if not equals:
-            raise bad_request("tag: key=value")
+            raise bad_request("tag: expected key=value")
         pair = (key, value)
     if query.namespace is None and pair is None:
-        return narrowed(None, ask.caller.namespace)
-    return narrowed(ScannerFilter(query.namespace, pair), ask.caller.namespace)
+        return narrow_filter(None, request.caller.namespace)
+    return narrow_filter(ScannerFilter(query.namespace, pair), request.caller.namespace)
 
 
-_STREAM = "/v1/executions/{id}/attempts/{idx}/stream"
-_OF: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "streams"}
-
-ROUTES = (
-    Route("GET", _STREAM, read, query=Range, answers={200: Frames}, streams=True, **_OF),
-    Route(
-        "GET",
-        f"{_STREAM}/tail",
-        tail,
-        query=Tail,
-        answers={200: Frames},
-        streams=True,
-        waits=True,
-        **_OF,
-    ),
-    Route(
-        "GET", f"{_STREAM}/events", pushed, answers={200: None}, media="text/event-stream", **_OF
-    ),
-    Route(
-        "GET",
-        "/v1/executions/{id}/attempts/{idx}/summary",
-        summary,
-        answers={200: dict[str, Any]},
-        **_OF,
-    ),
-    *(
-        Route(
-            "GET",
-            "/v1/completions" if channel is Channel.COMPLETIONS else f"/v1/events/{channel.value}",
-            _channel(channel),
-            bound=Bound.FREE,
-            query=Wanted,
-            answers={200: None},
-            media="text/event-stream",
-            tag="streams",
-        )
-        for channel in Channel
-    ),
-)
+for _channel in Channel:
+    _path = "/v1/completions" if _channel is Channel.COMPLETIONS else f"/v1/events/{_channel.value}"
+    routes("GET", _path, bound=Bound.FREE, query=Wanted, answers={200: None}, media=SSE)(
+        _follow(_channel)
+    )

@@ -1,11 +1,11 @@
-"""Waiting executions: what they wait for, the token that answers, and the signal itself."""
+"""Routes of waitpoints: list the open ones, read a token, deliver a signal."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
@@ -17,8 +17,16 @@ from flowfabric.model.waitpoint import (
     SignalDuplicate,
     WaitpointListed,
 )
-from flowfabric.server.numbers import U64, Time, at_most, moment
-from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.server.numbers import U64, Time, clamp, clamp_time
+from flowfabric.server.route import (
+    MEDIUM,
+    ApiRequest,
+    Reply,
+    RouteGroup,
+    bad_request,
+    require_match,
+    tagged,
+)
 from flowfabric.server.routes.executions import Byte, payload_of
 from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
@@ -26,29 +34,40 @@ from flowfabric.wire.operations import Bound, Role
 NO_STORE = {"cache-control": "no-store"}
 
 
+routes = RouteGroup(tag="waitpoints", role=Role.READ, bound=Bound.EXECUTION)
+
+
 class After(Struct, frozen=True):
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def pending(ask: Ask) -> Reply:
-    """The open waitpoints of an execution. A fingerprint stands for each token."""
+@routes(
+    "GET",
+    "/v1/executions/{id}/pending-waitpoints",
+    query=After,
+    answers={200: list[dict[str, Any]]},
+)
+async def pending(request: ApiRequest) -> Reply:
+    """The open waitpoints of an execution, with a fingerprint of each token."""
     try:
-        after = parse_uuid(ask.query.after) if ask.query.after else None
+        after = parse_uuid(request.query.after) if request.query.after else None
     except ValueError:
-        raise bad_request("after: the id of a waitpoint") from None
-    if await ask.engine.read_execution_state(ask.execution()) is None:
-        raise NotFound("execution", ask.execution())
-    page = await ask.engine.list_pending_waitpoints(ask.execution(), after, ask.query.limit)
+        raise bad_request("after: expected the id of a waitpoint") from None
+    if await request.engine.read_execution_state(request.execution()) is None:
+        raise NotFound("execution", request.execution())
+    page = await request.engine.list_pending_waitpoints(
+        request.execution(), after, request.query.limit
+    )
     headers = {} if page.next_cursor is None else {"x-next-cursor": str(page.next_cursor)}
     return Reply(200, [_shown(each) for each in page.items], headers=headers)
 
 
 def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
-    said = {name: getattr(waitpoint, name) for name in type(waitpoint).__struct_fields__}
+    fields = structs.asdict(waitpoint)
     return {
         name: value
-        for name, value in said.items()
+        for name, value in fields.items()
         if value is not None or name not in ("activated_at", "expires_at", "payload_schema")
     }
 
@@ -56,7 +75,7 @@ def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
 async def _open_token(
     engine: LocalEngineProtocol, execution: ExecutionId, waitpoint: UUID
 ) -> str | None:
-    """Only of a waitpoint that is open, and this execution's."""
+    """The token of a waitpoint that is open and belongs to this execution."""
     just_before = UUID(int=waitpoint.int - 1) if waitpoint.int else None
     try:
         page = await engine.list_pending_waitpoints(execution, just_before, 1)
@@ -67,16 +86,22 @@ async def _open_token(
     return await engine.read_waitpoint_token(execution.partition_index, waitpoint)
 
 
-async def token(ask: Ask) -> Reply:
-    """The token that answers a waitpoint: a credential, for operators."""
-    ident, waitpoint = ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id")
-    found = await _open_token(ask.engine, ident, waitpoint)
+@routes(
+    "GET",
+    "/v1/executions/{id}/waitpoints/{waitpoint_id}/token",
+    role=Role.OPERATE,
+    answers={200: dict[str, str]},
+)
+async def token(request: ApiRequest) -> Reply:
+    """The token of a waitpoint: a credential, for operators."""
+    ident, waitpoint = request.execution(), request.uuid("waitpoint_id", "waitpoint_id")
+    found = await _open_token(request.engine, ident, waitpoint)
     if found is None:
-        said = {
+        fields = {
             "error": "waitpoint token not found (consumed, expired, or unknown id)",
             "code": "waitpoint_not_found",
         }
-        problem = {"type": "about:blank", "title": "Not Found", "status": 404, **said}
+        problem = {"type": "about:blank", "title": "Not Found", "status": 404, **fields}
         return Reply(404, problem, media=MEDIA_TYPE, headers=NO_STORE)
     return Reply(200, {"token": found}, headers=NO_STORE)
 
@@ -105,9 +130,9 @@ class NewSignal(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
+def signal_args(request: ApiRequest, body: NewSignal) -> DeliverSignalArgs:
     given: dict[str, Any] = {
-        name: at_most(value, MAX_TIMESTAMP_MS)
+        name: clamp(value, MAX_TIMESTAMP_MS)
         for name in (
             "dedup_ttl_ms",
             "resume_delay_ms",
@@ -119,7 +144,7 @@ def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
     if body.payload_encoding is not None:
         given["payload_encoding"] = body.payload_encoding
     return DeliverSignalArgs(
-        execution_id=ask.execution(),
+        execution_id=request.execution(),
         waitpoint_id=body.waitpoint_id,
         signal_id=body.signal_id,
         waitpoint_token=body.waitpoint_token,
@@ -132,23 +157,24 @@ def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
         correlation_id=body.correlation_id or "",
         idempotency_key=body.idempotency_key,
         target_scope=body.target_scope,
-        created_at=moment(body.created_at),
+        created_at=clamp_time(body.created_at),
         **given,
     )
 
 
-async def delivered(ask: Ask, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
+async def deliver(request: ApiRequest, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
     try:
-        return await ask.engine.deliver_signal(args)
-    except NotFound:  # what is not there has no token that fits
+        return await request.engine.deliver_signal(args)
+    except NotFound:  # indistinguishable from a wrong token
         raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token") from None
 
 
-async def signal(ask: Ask) -> Reply:
-    """Delivers a signal. A token that does not fit tells nothing about what is there."""
-    same(ask.execution(), ask.body.execution_id, "execution_id")
-    told = await delivered(ask, signal_args(ask, ask.body))
-    return Reply(200, variant(told, type(told).__name__.removeprefix("Signal")))
+@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, body=NewSignal, limit=MEDIUM)
+async def signal(request: ApiRequest) -> Reply:
+    """Delivers a signal. The answer to a wrong token does not reveal whether a waitpoint exists."""
+    require_match(request.execution(), request.body.execution_id, "execution_id")
+    result = await deliver(request, signal_args(request, request.body))
+    return Reply(200, tagged(result, type(result).__name__.removeprefix("Signal")))
 
 
 class SuspendedQuery(Struct, frozen=True):
@@ -157,48 +183,11 @@ class SuspendedQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def suspended(ask: Ask) -> Reply:
+@routes("GET", "/v1/suspended", bound=Bound.NEVER, query=SuspendedQuery)
+async def suspended(request: ApiRequest) -> Reply:
     """The suspended executions of a partition, oldest first."""
-    cursor = execution_id(ask.query.cursor, "cursor") if ask.query.cursor else None
-    return Reply(200, await ask.engine.list_suspended(ask.query.partition, cursor, ask.query.limit))
-
-
-_ID = "/v1/executions/{id}"
-_ABOUT: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "waitpoints"}
-
-ROUTES = (
-    Route(
-        "GET",
-        f"{_ID}/pending-waitpoints",
-        pending,
-        query=After,
-        answers={200: list[dict[str, Any]]},
-        **_ABOUT,
-    ),
-    Route(
-        "GET",
-        f"{_ID}/waitpoints/{{waitpoint_id}}/token",
-        token,
-        role=Role.OPERATE,
-        answers={200: dict[str, str]},
-        **_ABOUT,
-    ),
-    Route(
-        "POST",
-        f"{_ID}/signal",
-        signal,
-        role=Role.SUBMIT,
-        body=NewSignal,
-        limit=MEDIUM,
-        answers={200: dict[str, Any]},
-        **_ABOUT,
-    ),
-    Route(
-        "GET",
-        "/v1/suspended",
-        suspended,
-        query=SuspendedQuery,
-        answers={200: dict[str, Any]},
-        tag="waitpoints",
-    ),
-)
+    cursor = execution_id(request.query.cursor, "cursor") if request.query.cursor else None
+    return Reply(
+        200,
+        await request.engine.list_suspended(request.query.partition, cursor, request.query.limit),
+    )

@@ -1,22 +1,25 @@
-"""Workers that are admitted by the server, and what an operator sees of workers, lanes and schedules."""
+"""Routes of workers, lanes, schedules and the signing key."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import NotFound
 from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane
 from flowfabric.model.lease import ClaimGrant, IssueGrantArgs, NotReclaimable, ReclaimCapExceeded
 from flowfabric.model.schedule import ScheduleMarks
-from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup, bad_request
 from flowfabric.server.routes.executions import LaneName
 from flowfabric.wire.operations import Bound, Role
 
 MAX_IDENTIFIER = 256
 MAX_GRANT_MS = 60_000
+
+
+routes = RouteGroup(tag="operators", role=Role.OPERATE, bound=Bound.NEVER)
 
 
 def identifier(value: str, field: str) -> str:
@@ -43,29 +46,51 @@ class Claim(Struct, frozen=True, kw_only=True):
     namespace: str | None = "default"
 
 
-async def claim(ask: Ask) -> Reply:
-    """Picks the best execution of a namespace for a worker and reserves it, if its budgets, quotas and capabilities allow."""
-    body: Claim = ask.body
-    worker = identifier(ask.path["worker_id"], "worker_id")
+@routes(
+    "POST",
+    "/v1/workers/{worker_id}/claim",
+    role=Role.WORK,
+    bound=Bound.LANE,
+    body=Claim,
+    answers={200: dict[str, Any], 204: None},
+    tag="workers",
+)
+async def claim(request: ApiRequest) -> Reply:
+    """Reserves the next execution of a lane for a worker, within budgets and quotas."""
+    body: Claim = request.body
+    worker = identifier(request.path["worker_id"], "worker_id")
     instance = identifier(body.worker_instance_id, "worker_instance_id")
     lane = str(lane_id(body.lane_id))
-    granted = await ask.engine.claim_for_worker(
+    granted = await request.engine.claim_for_worker(
         lane, worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), body.namespace
     )
     if not isinstance(granted, ClaimGrant):
         return Reply(204)
-    return Reply(200, {name: getattr(granted, name) for name in ClaimGrant.__struct_fields__})
+    return Reply(200, structs.asdict(granted))
 
 
 class CallOff(Struct, frozen=True):
     worker_instance_id: str
 
 
-async def call_off(ask: Ask) -> Reply:
-    """Answers the claims of a worker that wait for work: it stops, and wants none."""
+@routes(
+    "POST",
+    "/v1/claims/call-off",
+    role=Role.WORK,
+    bound=Bound.FREE,
+    body=CallOff,
+    answers={200: dict[str, int]},
+    tag="workers",
+)
+async def call_off(request: ApiRequest) -> Reply:
+    """Cancels the waiting claims of a worker that is stopping."""
     return Reply(
         200,
-        {"called_off": ask.server.waits.call_off((ask.caller.name, ask.body.worker_instance_id))},
+        {
+            "called_off": request.server.pending_claims.cancel(
+                (request.caller.name, request.body.worker_instance_id)
+            )
+        },
     )
 
 
@@ -80,11 +105,19 @@ class Reclaim(Struct, frozen=True, kw_only=True):
     worker_capabilities: list[str] = []
 
 
-async def reclaim(ask: Ask) -> Reply:
-    """Reserves an execution whose lease was lost for the worker that goes on with it."""
-    body: Reclaim = ask.body
+@routes(
+    "POST",
+    "/v1/executions/{id}/reclaim",
+    role=Role.WORK,
+    bound=Bound.EXECUTION,
+    body=Reclaim,
+    tag="workers",
+)
+async def reclaim(request: ApiRequest) -> Reply:
+    """Reserves an execution with a lost lease for the worker that continues it."""
+    body: Reclaim = request.body
     args = IssueGrantArgs(
-        execution_id=ask.execution(),
+        execution_id=request.execution(),
         worker_id=identifier(body.worker_id, "worker_id"),
         worker_instance_id=identifier(body.worker_instance_id, "worker_instance_id"),
         lane_id=body.lane_id,
@@ -94,14 +127,11 @@ async def reclaim(ask: Ask) -> Reply:
         route_snapshot_json=body.route_snapshot_json,
         admission_summary=body.admission_summary,
     )
-    made = await ask.engine.issue_reclaim_grant(args)
+    made = await request.engine.issue_reclaim_grant(args)
     word = {NotReclaimable: "not_reclaimable", ReclaimCapExceeded: "reclaim_cap_exceeded"}.get(
         type(made), "granted"
     )
-    return Reply(
-        200,
-        {"status": word, **{name: getattr(made, name) for name in type(made).__struct_fields__}},
-    )
+    return Reply(200, {"status": word, **structs.asdict(made)})
 
 
 class WorkersQuery(Struct, frozen=True):
@@ -109,9 +139,14 @@ class WorkersQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def workers(ask: Ask) -> Reply:
-    """The workers of a namespace that say they are alive."""
-    return Reply(200, await ask.engine.list_workers(ask.query.namespace, limit=ask.query.limit))
+@routes(
+    "GET", "/v1/workers", role=Role.READ, bound=Bound.NAMESPACE, query=WorkersQuery, tag="workers"
+)
+async def workers(request: ApiRequest) -> Reply:
+    """The live workers of a namespace."""
+    return Reply(
+        200, await request.engine.list_workers(request.query.namespace, limit=request.query.limit)
+    )
 
 
 class LanesQuery(Struct, frozen=True):
@@ -119,57 +154,96 @@ class LanesQuery(Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
 
-async def lanes(ask: Ask) -> Reply:
-    """The lanes there are."""
-    return Reply(200, await ask.engine.list_lanes(ask.query.cursor or None, ask.query.limit))
+@routes("GET", "/v1/lanes", role=Role.READ, query=LanesQuery)
+async def lanes(request: ApiRequest) -> Reply:
+    """Lists the lanes."""
+    return Reply(
+        200, await request.engine.list_lanes(request.query.cursor or None, request.query.limit)
+    )
 
 
-async def lane(ask: Ask) -> Reply:
-    """How a lane stands."""
-    found = await ask.engine.read_lane(str(lane_id(ask.path["lane"])))
+@routes("GET", "/v1/lanes/{lane}", role=Role.READ, answers={200: Lane})
+async def lane(request: ApiRequest) -> Reply:
+    """The state of a lane."""
+    found = await request.engine.read_lane(str(lane_id(request.path["lane"])))
     if found is None:
-        raise NotFound("lane", ask.path["lane"])
+        raise NotFound("lane", request.path["lane"])
     return Reply(200, found)
 
 
-async def pause(ask: Ask) -> Reply:
-    """Nothing of the lane is handed out until it is resumed."""
-    await ask.engine.pause_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+@routes("POST", "/v1/lanes/{lane}/pause", answers={200: Lane})
+async def pause(request: ApiRequest) -> Reply:
+    """Pauses a lane: nothing is claimed from it until it is resumed."""
+    await request.engine.pause_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
-async def resume(ask: Ask) -> Reply:
-    """The lane works again."""
-    await ask.engine.resume_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+@routes("POST", "/v1/lanes/{lane}/resume", answers={200: Lane})
+async def resume(request: ApiRequest) -> Reply:
+    """Resumes a lane."""
+    await request.engine.resume_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
-async def drain(ask: Ask) -> Reply:
-    """The lane takes nothing new, and works off what it has."""
-    await ask.engine.drain_lane(str(lane_id(ask.path["lane"])))
-    return await lane(ask)
+@routes("POST", "/v1/lanes/{lane}/drain", answers={200: Lane})
+async def drain(request: ApiRequest) -> Reply:
+    """Drains a lane: it accepts no new executions and finishes those it has."""
+    await request.engine.drain_lane(str(lane_id(request.path["lane"])))
+    return await lane(request)
 
 
 class Namespaced(Struct, frozen=True):
     namespace: str = "default"
 
 
-async def schedules(ask: Ask) -> Reply:
-    """How far each schedule of a namespace has got."""
-    return Reply(200, await ask.engine.read_schedules(ask.query.namespace))
+@routes(
+    "GET",
+    "/v1/schedules",
+    role=Role.READ,
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: ScheduleMarks},
+)
+async def schedules(request: ApiRequest) -> Reply:
+    """The last tick of each schedule of a namespace."""
+    return Reply(200, await request.engine.read_schedules(request.query.namespace))
 
 
-async def pause_schedule(ask: Ask) -> Reply:
-    """Its ticks are left out until it is resumed."""
+@routes(
+    "POST",
+    "/v1/schedules/{name}/pause",
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: dict[str, bool]},
+)
+async def pause_schedule(request: ApiRequest) -> Reply:
+    """Pauses a schedule: its ticks are skipped until it is resumed."""
     return Reply(
-        200, {"changed": await ask.engine.pause_schedule(ask.query.namespace, ask.path["name"])}
+        200,
+        {
+            "changed": await request.engine.pause_schedule(
+                request.query.namespace, request.path["name"]
+            )
+        },
     )
 
 
-async def resume_schedule(ask: Ask) -> Reply:
-    """It goes on with the ticks that are still to come."""
+@routes(
+    "POST",
+    "/v1/schedules/{name}/resume",
+    bound=Bound.NAMESPACE,
+    query=Namespaced,
+    answers={200: dict[str, bool]},
+)
+async def resume_schedule(request: ApiRequest) -> Reply:
+    """Resumes a schedule with its next tick."""
     return Reply(
-        200, {"changed": await ask.engine.resume_schedule(ask.query.namespace, ask.path["name"])}
+        200,
+        {
+            "changed": await request.engine.resume_schedule(
+                request.query.namespace, request.path["name"]
+            )
+        },
     )
 
 
@@ -178,88 +252,9 @@ class Rotation(Struct, frozen=True):
     new_secret_hex: str
 
 
-async def rotate(ask: Ask) -> Reply:
-    """A new key signs from now on; tokens of the former one stay good for the grace."""
-    from flowfabric.server.key_rotation import rotated
+@routes("POST", "/v1/admin/rotate-waitpoint-secret", role=Role.ADMIN, body=Rotation)
+async def rotate(request: ApiRequest) -> Reply:
+    """Rotates the signing key; tokens of the previous key stay valid for the grace period."""
+    from flowfabric.server.key_rotation import rotate_key
 
-    return await rotated(ask, ask.body.new_kid, ask.body.new_secret_hex)
-
-
-_LANE: dict[str, Any] = {"role": Role.OPERATE, "tag": "operators", "answers": {200: Lane}}
-_SCHEDULE: dict[str, Any] = {
-    "role": Role.OPERATE,
-    "bound": Bound.NAMESPACE,
-    "query": Namespaced,
-    "answers": {200: dict[str, bool]},
-    "tag": "operators",
-}
-_CLAIMED = {200: dict[str, Any], 204: None}
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/workers/{worker_id}/claim",
-        claim,
-        role=Role.WORK,
-        bound=Bound.LANE,
-        body=Claim,
-        answers=_CLAIMED,
-        tag="workers",
-    ),
-    Route(
-        "POST",
-        "/v1/claims/call-off",
-        call_off,
-        role=Role.WORK,
-        bound=Bound.FREE,
-        body=CallOff,
-        answers={200: dict[str, int]},
-        tag="workers",
-    ),
-    Route(
-        "POST",
-        "/v1/executions/{id}/reclaim",
-        reclaim,
-        role=Role.WORK,
-        bound=Bound.EXECUTION,
-        body=Reclaim,
-        answers={200: dict[str, Any]},
-        tag="workers",
-    ),
-    Route(
-        "GET",
-        "/v1/workers",
-        workers,
-        bound=Bound.NAMESPACE,
-        query=WorkersQuery,
-        answers={200: dict[str, Any]},
-        tag="workers",
-    ),
-    Route(
-        "GET", "/v1/lanes", lanes, query=LanesQuery, answers={200: dict[str, Any]}, tag="operators"
-    ),
-    Route("GET", "/v1/lanes/{lane}", lane, answers={200: Lane}, tag="operators"),
-    Route("POST", "/v1/lanes/{lane}/pause", pause, **_LANE),
-    Route("POST", "/v1/lanes/{lane}/resume", resume, **_LANE),
-    Route("POST", "/v1/lanes/{lane}/drain", drain, **_LANE),
-    Route(
-        "GET",
-        "/v1/schedules",
-        schedules,
-        bound=Bound.NAMESPACE,
-        query=Namespaced,
-        answers={200: ScheduleMarks},
-        tag="operators",
-    ),
-    Route("POST", "/v1/schedules/{name}/pause", pause_schedule, **_SCHEDULE),
-    Route("POST", "/v1/schedules/{name}/resume", resume_schedule, **_SCHEDULE),
-    Route(
-        "POST",
-        "/v1/admin/rotate-waitpoint-secret",
-        rotate,
-        role=Role.ADMIN,
-        body=Rotation,
-        answers={200: dict[str, Any]},
-        tag="operators",
-    ),
-)
+    return await rotate_key(request, request.body.new_kid, request.body.new_secret_hex)

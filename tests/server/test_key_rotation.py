@@ -1,4 +1,4 @@
-"""A new key for waitpoint tokens: one at a time, on the record, and never with the secret in it."""
+"""Rotation of the signing key: exclusive, audited, without the secret in records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_rotated_once_and_again_the_same(
         ("k2", None, 422),
     ],
 )
-async def test_what_cannot_be_a_key(
+async def test_invalid_keys_are_refused(
     engine: Engine, kid: str, secret: str | None, status: int
 ) -> None:
     async with served(engine) as client:
@@ -95,18 +95,18 @@ async def test_a_second_at_the_same_time_is_sent_away(
 
 
 @memory
-async def test_too_slow(
+async def test_a_slow_rotation_times_out(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def stuck(*_: Any) -> list[RotationEntry]:
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(key_rotation, "LONGEST_S", 0.01)
+    monkeypatch.setattr(key_rotation, "TIMEOUT_S", 0.01)
     monkeypatch.setattr(engine, "rotate_waitpoint_hmac_secret_all", stuck)
     async with served(engine) as client:
         found = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": SECRET})
-    assert (found.status, "trying again is safe" in found.error) == (504, True)
+    assert (found.status, "retrying is safe" in found.error) == (504, True)
     assert "waitpoint_hmac_rotation_timeout_http_504" in caplog.text
 
 

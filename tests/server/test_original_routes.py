@@ -1,4 +1,4 @@
-"""The routes of the original, one by one: each is there, with its limit and its success, and is described."""
+"""Every route of the original exists with its limit and status, and is described."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from flowfabric.server.openapi import document, page
 from flowfabric.server.route import Route
-from flowfabric.server.route_list import ROUTES
+from flowfabric.server.routes import ROUTES
 
 CONTROL, MEDIUM, LARGE, NO = 65_536, 262_144, 1_048_576, None
 ORIGINAL: list[tuple[str, str, int | None, set[int]]] = [
@@ -52,7 +52,7 @@ DOCUMENT = msgspec.json.decode(document())
 names = [f"{method} {path}" for method, path, _, _ in ORIGINAL]
 
 
-def test_there_are_twenty_nine() -> None:
+def test_there_are_29_original_routes() -> None:
     assert len(ORIGINAL) == len(set(names)) == 29
 
 

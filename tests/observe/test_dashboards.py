@@ -1,4 +1,4 @@
-"""The dashboard and the alerts that come with it are about series that exist."""
+"""The dashboard and the alerts refer to existing series."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIRST = [
 ]
 
 
-def test_the_dashboard_has_what_grafana_asks_for() -> None:
+def test_the_dashboard_has_required_grafana_fields() -> None:
     assert (
         DASHBOARD["uid"] == "flowfabric-ops"
         and DASHBOARD["title"] == "FlowFabric — Operator Observability"
@@ -107,7 +107,7 @@ def test_a_query_about_nothing_would_be_noticed(metrics: Metrics) -> None:
     assert "ff_no_such_thing_total" not in names(metrics)
 
 
-def test_the_alerts_say_what_they_are_about() -> None:
+def test_alerts_have_descriptions() -> None:
     assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS) == 10
     assert all(
         rule["annotations"]["summary"] and rule["labels"]["severity"] in ("warning", "critical")

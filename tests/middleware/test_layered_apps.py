@@ -1,4 +1,4 @@
-"""Apps with layers: their workers go on, whatever the layers refuse."""
+"""Apps with layers: workers continue when layers refuse calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.sdk.helpers import impatient, until, worked_off
 from .helpers import Hands, Noted, Written
 
 
-async def test_an_app_is_seen_by_its_layers(memory: Engine) -> None:
+async def test_layers_see_the_calls_of_an_app(memory: Engine) -> None:
     sink, said = Written(), list[str]()
     app = App("memory://", engine=memory, layers=[MetricsLayer(sink), Noted("outer", said)])
 
@@ -86,10 +86,10 @@ async def test_around_a_server(memory: Engine) -> None:
     }
 
 
-async def test_a_server_that_is_away_is_left_alone(
+async def test_the_breaker_opens_for_an_unreachable_server(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "TRIES", 1)
+    monkeypatch.setattr(transport, "MAX_TRIES", 1)
     sink = Written()
     away = cast(Engine, RemoteEngine("http://127.0.0.1:1"))
     engine = with_layers(away, MetricsLayer(sink), CircuitBreakerLayer(threshold=1, clock=hands))
@@ -108,7 +108,7 @@ def only(*methods: str) -> Callable[[str], str]:
 
 
 def stuck(method: str) -> RateLimitLayer:
-    """Time stands still, and the only token is taken."""
+    """The clock does not move, and the only token is taken."""
     limit = RateLimitLayer(classifier=only(method), buckets={"limited": 1}, clock=lambda: 0.0)
     limit.before(method)
     return limit
@@ -132,7 +132,7 @@ async def test_a_limit_that_lasts_is_no_fault_of_the_run(
     assert await run.state() == state
 
 
-async def test_a_worker_asks_again_when_it_was_held_back(memory: Engine) -> None:
+async def test_a_worker_retries_rate_limited_calls(memory: Engine) -> None:
     hands, asked = Hands(), list[str]()
 
     class Patient(Layer):
@@ -161,7 +161,7 @@ async def test_a_worker_asks_again_when_it_was_held_back(memory: Engine) -> None
     [(HELD_BACK, True), (ValidationError(ValidationKind.INVALID_INPUT), False)],
     ids=["held back", "refused"],
 )
-def test_what_is_held_back_may_be_asked_again(error: Any, away: bool) -> None:
+def test_rate_limited_calls_can_be_retried(error: Any, away: bool) -> None:
     if error is HELD_BACK:
         with pytest.raises(ValidationError) as caught:
             stuck("ping").before("ping")
@@ -171,7 +171,7 @@ def test_what_is_held_back_may_be_asked_again(error: Any, away: bool) -> None:
 
 def test_layers_are_checked_when_the_app_is_made() -> None:
     for make in (App, sync.App):
-        with pytest.raises(ConfigError, match="layers: objects of a subclass of Layer"):
+        with pytest.raises(ConfigError, match="layers: expected objects of a subclass of Layer"):
             make("memory://", layers=[print])
 
 
@@ -231,9 +231,7 @@ async def test_runs_are_logged_from_beginning_to_end(
     )
 
 
-async def test_a_run_that_is_stopped_says_so(
-    memory: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_stopped_run_is_reported(memory: Engine, caplog: pytest.LogCaptureFixture) -> None:
     app, begun = App("memory://", engine=memory, middleware=[log_middleware]), asyncio.Event()
 
     @app.task

@@ -1,4 +1,4 @@
-"""Metrics by OTLP: the same numbers as on the page, sent now and then and at the end."""
+"""OTLP metrics: the numbers of the page, pushed at an interval and at exit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.observe import Metrics, Scrape, push_from_environment, tracing_from_environment
-from flowfabric.observe.otel_env import is_sent
-from flowfabric.observe.otlp_metrics import LAST_S, Push, converted
+from flowfabric.observe.otel_env import is_enabled
+from flowfabric.observe.otlp_metrics import SHUTDOWN_S, Push, to_otlp
 from tests.cli.processes import running
 from tests.engine.helpers import create
 
@@ -63,7 +63,9 @@ def some_of_everything(metrics: Metrics) -> None:
     metrics.attempt_ended("mail", "ok", ExecutionId.solo("mail"))
     metrics.worker_at_capacity()
     metrics.running_on("memory")
-    metrics.sampled(QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4))
+    metrics.set_queue_stats(
+        QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4)
+    )
 
 
 def test_what_is_pushed_is_what_the_page_shows(metrics: Metrics, receiver: Receiver) -> None:
@@ -85,7 +87,7 @@ def test_what_is_pushed_is_what_the_page_shows(metrics: Metrics, receiver: Recei
     assert series["ff_executions", frozenset({("lane", "mail"), ("state", "waiting")})] == 3
 
 
-def test_each_is_sent_as_what_it_is(metrics: Metrics, receiver: Receiver) -> None:
+def test_metric_types_are_converted(metrics: Metrics, receiver: Receiver) -> None:
     before = time.time_ns()
     some_of_everything(metrics)
     push_from_environment(metrics)()
@@ -103,7 +105,7 @@ def test_each_is_sent_as_what_it_is(metrics: Metrics, receiver: Receiver) -> Non
         and not requests.unit
     )
     assert (
-        requests.description == "Responses sent"
+        requests.description == "HTTP responses sent"
         and found["ff_workers"].WhichOneof("data") == "gauge"
     )
     (point,) = latency.histogram.data_points
@@ -115,17 +117,17 @@ def test_each_is_sent_as_what_it_is(metrics: Metrics, receiver: Receiver) -> Non
     assert before - 1e9 < point.start_time_unix_nano <= point.time_unix_nano
 
 
-def test_what_is_not_known_is_not_sent(metrics: Metrics) -> None:
-    names = {metric.name for metric in converted(metrics.registry.collect(), 0)}
+def test_unknown_values_are_not_sent(metrics: Metrics) -> None:
+    names = {metric.name for metric in to_otlp(metrics.registry.collect(), 0)}
     assert "ff_cancel_backlog_depth" not in names and "ff_executions" not in names
     assert "ff_worker_at_capacity_total" in names, "nought is known"
-    metrics.sampled(QueueStats((), {}, 0))
+    metrics.set_queue_stats(QueueStats((), {}, 0))
     assert "ff_cancel_backlog_depth" in {
-        metric.name for metric in converted(metrics.registry.collect(), 0)
+        metric.name for metric in to_otlp(metrics.registry.collect(), 0)
     }
 
 
-async def test_it_is_sent_again_and_again_with_queues_counted_anew(
+async def test_each_push_samples_the_queues(
     memory: Engine, metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "20")
@@ -175,11 +177,11 @@ async def test_the_end_does_not_wait_for_queues_that_are_being_counted(
     metrics.worker_at_capacity()
     before = time.monotonic()
     end()
-    assert time.monotonic() - before < LAST_S
+    assert time.monotonic() - before < SHUTDOWN_S
     assert pushed(receiver.pushes[-1])["ff_worker_at_capacity_total", frozenset()] == 1
 
 
-async def test_a_loop_that_is_gone_is_not_asked(
+async def test_a_closed_event_loop_is_not_used(
     memory: Engine, metrics: Metrics, receiver: Receiver
 ) -> None:
     def elsewhere() -> Push:
@@ -193,17 +195,15 @@ async def test_a_loop_that_is_gone_is_not_asked(
     push.end()
 
 
-def test_an_interval_that_cannot_be_kept_is_told(
+def test_an_invalid_interval_is_an_error(
     metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "0")
-    with pytest.raises(
-        ConfigError, match=r"^metrics cannot be sent as the OTEL_\* variables say: "
-    ):
+    with pytest.raises(ConfigError, match=r"^OTEL_\* variables: invalid settings for metrics: "):
         push_from_environment(metrics)
 
 
-def test_a_process_that_ends_sends_what_is_left(receiver: Receiver) -> None:
+def test_process_exit_pushes_the_last_values(receiver: Receiver) -> None:
     script = "from flowfabric.observe import *\nm = Metrics()\npush_from_environment(m)\nm.worker_at_capacity()"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
@@ -213,10 +213,10 @@ def test_a_process_that_ends_sends_what_is_left(receiver: Receiver) -> None:
     assert pushed(push)["ff_worker_at_capacity_total", frozenset()] == 1
 
 
-def test_an_endpoint_that_is_away_harms_nobody(
+def test_an_unreachable_endpoint_does_not_disturb_the_process(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.socket() as taken:  # and not listened on: whoever connects is refused
+    with socket.socket() as taken:  # bound but not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv(
             "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
@@ -227,7 +227,7 @@ def test_an_endpoint_that_is_away_harms_nobody(
         end = push_from_environment(metrics)
         began = time.monotonic()
         end()
-    assert time.monotonic() - began < LAST_S + 5
+    assert time.monotonic() - began < SHUTDOWN_S + 5
     assert len([each for each in caplog.records if each.levelno >= logging.WARNING]) < 5
     metrics.worker_at_capacity()
 
@@ -246,7 +246,7 @@ async def nothing() -> None: ...
 """
 
 
-def test_a_worker_whose_tasks_say_so_pushes_too(tmp_path: Path, receiver: Receiver) -> None:
+def test_a_worker_pushes_metrics_of_its_tasks(tmp_path: Path, receiver: Receiver) -> None:
     (tmp_path / "tasks.py").write_text(TASKS, encoding="utf-8")
     with running(tmp_path, "worker", "tasks.py") as worker:
         worker.until("tasks.py: task nothing")
@@ -281,12 +281,12 @@ ANY, MINE, OTHER = (
         ({"OTEL_METRICS_EXPORTER": "otlp"}, False, False),
     ],
 )
-def test_what_the_variables_say(
+def test_otel_variables(
     environ: dict[str, str], metrics: bool, traces: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    assert (is_sent("metrics"), is_sent("traces")) == (metrics, traces)
+    assert (is_enabled("metrics"), is_enabled("traces")) == (metrics, traces)
     assert traces or tracing_from_environment() is None
 
 
@@ -298,7 +298,7 @@ def test_what_the_variables_say(
         ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=posts,team=a"}, "posts"),
     ],
 )
-def test_in_whose_name(
+def test_the_otel_resource(
     environ: dict[str, str],
     name: str,
     metrics: Metrics,

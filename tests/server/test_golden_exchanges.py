@@ -1,4 +1,4 @@
-"""The exchanges that every client of the original relies on, word for word, on each store."""
+"""Golden exchanges of the original API, on each store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_the_same_idempotency_key_finds_the_first(engine: Engine) -> None:
 
 
 @stores
-async def test_what_is_not_there_is_not_found(engine: Engine) -> None:
+async def test_missing_entities_are_not_found(engine: Engine) -> None:
     async with served(engine) as client:
         found = await client.get(f"/v1/executions/{{fp:0}}:{uuid()}")
         encoded = await client.get(f"/v1/executions/{quoted(new_id())}")

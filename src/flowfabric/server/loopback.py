@@ -1,6 +1,7 @@
-"""A server without tokens trusts this machine, and not the pages that a browser on it shows.
+"""Protects a server without tokens from web pages in a browser on the same machine.
 
-A page on the web can send requests to loopback, by a simple form or by a name of its own that points there (DNS rebinding).
+A web page can send requests to loopback by a simple form, or by a host name that resolves to
+loopback (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ _READS = ("GET", "HEAD")
 
 
 def problem_of(request: Request, settings: ServerSettings) -> tuple[int, str] | None:
-    """The status and text of a refusal; None for a request that a program on this machine sends."""
+    """Status and text of a refusal; None for a request of a local program."""
     given = request.headers.get("host", "")
     if _name_of(given) not in {*LOOPBACK, settings.listen_addr[0]}:
         names = "localhost, 127.0.0.1 or [::1]"
         return (
             403,
-            f"Host: {names} while the server has no token, got {given[:80]!r}; set FF_API_TOKEN to serve other names",
+            f"Host: {names} while the server has no token, got {given[:80]!r}; "
+            "set FF_API_TOKEN to serve other names",
         )
     origin = request.headers.get("origin")
     if origin is not None and not _is_known(origin, given, settings):
         return (
             403,
-            f"Origin: pages of {origin[:80]!r} may not call a server without a token; name it in FF_CORS_ORIGINS",
+            f"Origin: pages of {origin[:80]!r} may not call a server without a token; "
+            "name it in FF_CORS_ORIGINS",
         )
     if request.method not in _READS and media_of(request) != JSON:
         return 415, f"Content-Type: {JSON} is required for writes while the server has no token"
@@ -43,6 +46,6 @@ def _name_of(host: str) -> str:
 
 
 def _is_known(origin: str, host: str, settings: ServerSettings) -> bool:
-    """A page of this server, or one that its operator has named."""
+    """Whether the origin is this server or one of FF_CORS_ORIGINS."""
     allowed = settings.cors_origins
     return origin in (f"http://{host}", f"https://{host}") or "*" in allowed or origin in allowed

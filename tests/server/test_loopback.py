@@ -1,4 +1,4 @@
-"""A server without tokens: programs on this machine may do everything, pages of the web nothing. And who sees the metrics."""
+"""A server without tokens: local programs have access, web pages have none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import structs
 from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.observe import Metrics
-from flowfabric.server.lifecycle import Watching, serving
+from flowfabric.server.lifecycle import ServerTelemetry, serve
 from tests.server.client import ADMIN, Client, a_setting, memory, served, token_of, tokens_file
 
 PAUSE = "/v1/lanes/mail/pause"
@@ -80,7 +80,7 @@ async def test_a_page_from_elsewhere_is_refused(engine: Engine, origin: str) -> 
 
 @memory
 @pytest.mark.parametrize("allowed", [["*"], [EVIL], []])
-async def test_pages_that_are_allowed_and_its_own(engine: Engine, allowed: list[str]) -> None:
+async def test_allowed_origins_and_the_server_itself(engine: Engine, allowed: list[str]) -> None:
     async with served(engine, api_token="", cors_origins=allowed) as client:
         assert (await client.post(PAUSE, headers={"Origin": client.url, **JSON})).status == 200
         found = await client.post(PAUSE, headers={"Origin": EVIL, **JSON})
@@ -112,7 +112,7 @@ async def test_a_write_is_json_even_without_a_body(engine: Engine, media: str | 
 
 
 @memory
-async def test_a_token_is_enough_by_itself(engine: Engine) -> None:
+async def test_a_token_is_sufficient(engine: Engine) -> None:
     """Pages cannot send it unless they know it."""
     async with served(engine) as client:
         headers = {"Host": "jobs.example.org", "Origin": EVIL}
@@ -131,7 +131,7 @@ async def _metrics(url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
 async def test_metrics_need_a_token_that_may_read_everything(tmp_path: Path) -> None:
     bound = {"name": "acme", "roles": ["read"], "namespace": "acme"}
     file = tokens_file(tmp_path, {"name": "scraper", "roles": ["read"]}, bound)
-    watching = Watching(Metrics(), memory_engine())
+    watching = ServerTelemetry(Metrics(), memory_engine())
     for settings, expected in (
         (a_setting(api_tokens_file=file), {None: 401, "scraper": 200, "acme": 404, ADMIN: 200}),
         (
@@ -140,7 +140,7 @@ async def test_metrics_need_a_token_that_may_read_everything(tmp_path: Path) -> 
         ),
         (structs.replace(a_setting(), api_token=""), {None: 200}),
     ):
-        async with serving(watching.engine, settings, watching) as url:
+        async with serve(watching.engine, settings, watching) as url:
             for name, status in expected.items():
                 token = name if name in (None, ADMIN) else token_of(name)
                 found, page = await _metrics(

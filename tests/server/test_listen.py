@@ -1,4 +1,4 @@
-"""The socket a server listens on."""
+"""The listening socket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.server.lifecycle import address, listening
+from flowfabric.server.lifecycle import address, bind
 
 
 async def test_answers_go_out_at_once() -> None:
@@ -19,15 +19,15 @@ async def test_answers_go_out_at_once() -> None:
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             met.set_result(transport.get_extra_info("socket"))
 
-    listener = listening("127.0.0.1", 0)
+    listener = bind("127.0.0.1", 0)
     async with await asyncio.get_running_loop().create_server(Here, sock=listener):
         _, writer = await asyncio.open_connection(*listener.getsockname())
         assert (await met).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()
 
 
-def test_a_port_that_is_taken_is_told() -> None:
-    with listening("127.0.0.1", 0) as taken:
+def test_a_port_in_use_is_a_config_error() -> None:
+    with bind("127.0.0.1", 0) as taken:
         taken.listen()
         host, port = taken.getsockname()
         assert address(taken) == f"http://{host}:{port}"
@@ -35,4 +35,4 @@ def test_a_port_that_is_taken_is_told() -> None:
             ConfigError,
             match=f"FF_LISTEN_ADDR: cannot listen on {host}:{port}.*choose another port",
         ):
-            listening(host, port)
+            bind(host, port)

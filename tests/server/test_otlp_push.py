@@ -1,4 +1,4 @@
-"""A real server sends what it counts and traces by OTLP, the one without the other if so told."""
+"""A server process pushes metrics and traces by OTLP, each without the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def get(url: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_what_it_counts_is_pushed_while_it_runs(
+async def test_metrics_are_pushed_while_the_server_runs(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
@@ -54,7 +54,7 @@ async def test_what_it_counts_is_pushed_while_it_runs(
         assert await process.stop() == 0
 
 
-async def test_what_is_left_is_pushed_when_it_stops(
+async def test_the_last_metrics_are_pushed_at_shutdown(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")

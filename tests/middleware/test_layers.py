@@ -1,4 +1,4 @@
-"""What each layer does with each call."""
+"""The effect of each layer on calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .helpers import AWAY, Hands, Moody, Noted, Written, pinged
 # ---- stacking
 
 
-async def test_the_last_is_outermost_and_every_one_is_told(moody: Moody) -> None:
+async def test_the_last_layer_is_outermost_and_all_are_called(moody: Moody) -> None:
     said: list[str] = []
     assert await pinged(moody.under(Noted("inner", said), Noted("outer", said))) == "ok"
     assert said == [
@@ -55,7 +55,7 @@ async def test_the_last_is_outermost_and_every_one_is_told(moody: Moody) -> None
     ]
 
 
-async def test_one_that_is_refused_is_not_made_and_told_all_the_same(moody: Moody) -> None:
+async def test_a_refused_call_is_not_made_and_is_reported(moody: Moody) -> None:
     said: list[str] = []
     layers = Noted("inner", said), Noted("middle", said, NotFound("flow")), Noted("outer", said)
     assert await pinged(moody.under(*layers)) == "flow not found"
@@ -76,10 +76,11 @@ async def test_an_answer_is_not_lost_by_telling_of_it(
             raise RuntimeError("the sink is full")
 
     assert await pinged(with_layers(memory, Broken())) == "ok"
-    assert "ping: Broken could not take the end of a call" in caplog.text
+    (record,) = caplog.records
+    assert (vars(record)["method"], vars(record)["layer"]) == ("ping", "Broken")
 
 
-async def test_a_call_that_is_cancelled_is_told(moody: Moody) -> None:
+async def test_a_cancelled_call_is_reported(moody: Moody) -> None:
     said: list[str] = []
     moody.errors = [asyncio.CancelledError()]
     with pytest.raises(asyncio.CancelledError):
@@ -113,7 +114,7 @@ async def test_no_layers_no_wrapping(memory: Engine) -> None:
     assert with_layers(memory) is memory
 
 
-async def test_it_opens_and_closes_whatever_the_layers_say(memory: Engine) -> None:
+async def test_open_and_close_bypass_layers(memory: Engine) -> None:
     async with with_layers(memory, Noted("no", [], NotFound("flow"))):
         pass
 
@@ -333,7 +334,7 @@ BREAKS: list[tuple[str, list[Step]]] = [
 
 @pytest.mark.parametrize("steps", [steps for _, steps in BREAKS], ids=[name for name, _ in BREAKS])
 async def test_the_circuit(moody: Moody, hands: Hands, steps: list[Step]) -> None:
-    """Each so many seconds after the one before, what the store would answer, and what is heard."""
+    """Calls with their delay, the answer of the store, and the expected result."""
     engine = moody.under(CircuitBreakerLayer(threshold=2, clock=hands))
     for wait, error, heard in steps:
         hands.now += wait
@@ -350,7 +351,7 @@ async def test_the_defaults(moody: Moody, hands: Hands) -> None:
     assert await pinged(engine) == "ok"
 
 
-async def test_a_refused_call_says_that_nothing_was_done(moody: Moody, hands: Hands) -> None:
+async def test_a_refused_call_is_not_doubtful(moody: Moody, hands: Hands) -> None:
     moody.errors = [AWAY]
     engine = moody.under(CircuitBreakerLayer(threshold=1, clock=hands))
     await pinged(engine)
@@ -425,7 +426,7 @@ async def test_a_probe_that_another_breaker_refuses_is_over(moody: Moody, hands:
     assert await pinged(engine) == "ok"
 
 
-async def test_what_another_breaker_refuses_does_not_count(moody: Moody, hands: Hands) -> None:
+async def test_refusals_of_another_breaker_do_not_count(moody: Moody, hands: Hands) -> None:
     inner = CircuitBreakerLayer(threshold=1, cool_down=10, clock=hands)
     outer = CircuitBreakerLayer(threshold=2, cool_down=1_000, clock=hands)
     engine = moody.under(inner, outer)
@@ -440,21 +441,30 @@ async def test_what_another_breaker_refuses_does_not_count(moody: Moody, hands: 
 REFUSED: list[tuple[Any, str]] = [
     (
         lambda: TracingLayer("loud"),
-        "TracingLayer: level: one of trace, debug, info, warn, got 'loud'",
+        "TracingLayer: level: expected one of trace, debug, info, warn, got 'loud'",
     ),
-    (lambda: MetricsLayer(object()), "MetricsLayer: sink: an object with record_call"),  # type: ignore[arg-type]
-    (lambda: RateLimitLayer(), "either per_second, or classifier and buckets; neither"),
+    (lambda: MetricsLayer(object()), "MetricsLayer: sink: expected an object with record_call"),  # type: ignore[arg-type]
+    (lambda: RateLimitLayer(), "either per_second, or classifier and buckets, got neither"),
     (
         lambda: RateLimitLayer(classifier=by_kind),
-        "either per_second, or classifier and buckets; neither",
+        "either per_second, or classifier and buckets, got neither",
     ),
-    (lambda: RateLimitLayer(3, default=3), "both are given"),
-    (lambda: RateLimitLayer(float("nan")), "per_second: a number of calls per second, got nan"),
-    (lambda: RateLimitLayer(classifier=by_kind, buckets={"a": True}), r"buckets\['a'\]: a number"),
-    (lambda: RateLimitLayer(classifier=by_kind, buckets={}, default="x"), "default: a number"),  # type: ignore[arg-type]
-    (lambda: CircuitBreakerLayer(0), "threshold: a number of errors from 1, got 0"),
-    (lambda: CircuitBreakerLayer(cool_down=-1), "cool_down: seconds from 0, got -1"),
-    (lambda: with_layers(None, TracingLayer), "layers: objects of a subclass of Layer"),  # type: ignore[arg-type]
+    (lambda: RateLimitLayer(3, default=3), "got both"),
+    (
+        lambda: RateLimitLayer(float("nan")),
+        "per_second: expected a number of calls per second, got nan",
+    ),
+    (
+        lambda: RateLimitLayer(classifier=by_kind, buckets={"a": True}),
+        r"buckets\['a'\]: expected a number",
+    ),
+    (
+        lambda: RateLimitLayer(classifier=by_kind, buckets={}, default="x"),
+        "default: expected a number",
+    ),  # type: ignore[arg-type]
+    (lambda: CircuitBreakerLayer(0), "threshold: expected an integer from 1, got 0"),
+    (lambda: CircuitBreakerLayer(cool_down=-1), "cool_down: expected seconds from 0, got -1"),
+    (lambda: with_layers(None, TracingLayer), "layers: expected objects of a subclass of Layer"),  # type: ignore[arg-type]
 ]
 
 

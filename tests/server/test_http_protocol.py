@@ -1,4 +1,4 @@
-"""Clients that are slow, loud or many: they are cut, and the others are served."""
+"""Slow, large and too many requests are refused, and other clients are served."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.server import connection_limits
-from flowfabric.server.app import _Endpoint
+from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.http_protocol import MAX_HEAD_BYTES
-from flowfabric.server.lifecycle import listening, serving
+from flowfabric.server.lifecycle import bind, serve
 from tests.remote.served import settings
 from tests.server.client import ADMIN, SOON_S, Client, memory, served
 
@@ -107,7 +107,7 @@ async def test_a_head_may_be_so_long(engine: Engine, pieces: int) -> None:
 
 
 @memory
-async def test_a_head_that_never_ends_is_cut_by_its_size(engine: Engine) -> None:
+async def test_an_endless_head_is_refused_by_size(engine: Engine) -> None:
     async with served(engine) as client, wire(client) as loud:
         loud.writer.write(
             b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"y" * (MAX_HEAD_BYTES * 2)
@@ -128,7 +128,7 @@ async def test_a_head_that_never_ends_is_cut_by_its_size(engine: Engine) -> None
         b"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     ],
 )
-async def test_what_is_not_http(engine: Engine, data: bytes) -> None:
+async def test_invalid_http_is_refused(engine: Engine, data: bytes) -> None:
     async with served(engine) as client, wire(client) as odd:
         await odd.send(data)
         assert (await odd.rest()).startswith(b"HTTP/1.1 400")
@@ -205,7 +205,7 @@ async def test_strangers_that_do_not_finish_their_request_make_room_too(engine: 
 
 
 @memory
-async def test_one_address_has_so_many_strangers(engine: Engine) -> None:
+async def test_unauthenticated_connections_per_address_are_limited(engine: Engine) -> None:
     async with served(engine, max_connections_per_address=3) as client:
         held = [await _held(client) for _ in range(3)]
         more = await _held(client)
@@ -219,10 +219,10 @@ async def test_one_address_has_so_many_strangers(engine: Engine) -> None:
 
 
 @memory
-async def test_strangers_are_not_waited_for_in_a_crowd(
+async def test_unauthenticated_keep_alive_is_short_under_load(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_limits, "CROWDED_S", 0.05)
+    monkeypatch.setattr(connection_limits, "CROWDED_KEEP_ALIVE_S", 0.05)
     async with served(engine, max_connections=6) as client:
         few = await _held(client)
         members = [await _held(client, TOKEN) for _ in range(2)]
@@ -238,22 +238,22 @@ async def test_strangers_are_not_waited_for_in_a_crowd(
 @pytest.mark.parametrize(
     "framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"]
 )
-async def test_who_leaves_in_the_middle_of_a_body_is_no_error(
+async def test_a_disconnect_within_a_body_is_not_an_error(
     engine: Engine,
     framing: bytes,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = asyncio.Event()
-    real = _Endpoint._answer
+    real = Endpoint.answer
 
-    async def answering(endpoint: _Endpoint, request: Any) -> Any:
+    async def answering(endpoint: Endpoint, request: Any) -> Any:
         try:
             return await real(endpoint, request)
         finally:
             left.set()
 
-    monkeypatch.setattr(_Endpoint, "_answer", answering)
+    monkeypatch.setattr(Endpoint, "answer", answering)
     async with served(engine) as client:
         leaving = await _silent(client)
         await leaving.send(
@@ -302,10 +302,10 @@ async def test_pages_have_a_most(engine: Engine, path: str) -> None:
             assert (await client.get(f"{joined}{bad}")).status == 400, bad
 
 
-async def test_an_address_that_is_taken_is_told_and_ends_nothing() -> None:
-    with listening("127.0.0.1", 0) as taken:
+async def test_an_address_in_use_is_a_config_error() -> None:
+    with bind("127.0.0.1", 0) as taken:
         taken.listen()
         busy = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ConfigError, match=r"FF_LISTEN_ADDR.*choose another port"):
-            async with serving(memory_engine(), settings(FF_LISTEN_ADDR=busy)):
+            async with serve(memory_engine(), settings(FF_LISTEN_ADDR=busy)):
                 pass

@@ -1,4 +1,4 @@
-"""What a server says of itself to clients that have to know."""
+"""Capabilities, configuration, health and readiness over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.server.client import memory, served, stores
 
 
 @stores
-async def test_what_it_can_do(engine: Engine) -> None:
+async def test_capabilities_are_reported(engine: Engine) -> None:
     async with served(engine) as client:
         found = (await client.get("/v1/capabilities")).json
     known = engine.capabilities()
@@ -20,7 +20,7 @@ async def test_what_it_can_do(engine: Engine) -> None:
 
 
 @memory
-async def test_what_clients_compute_with(engine: Engine) -> None:
+async def test_config_reports_partitions_and_limits(engine: Engine) -> None:
     async with served(engine, lanes=["default", "mail"], max_concurrent_stream_ops=7) as client:
         found = (await client.get("/v1/config")).json
     limits = found.pop("limits")

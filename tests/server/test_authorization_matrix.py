@@ -1,4 +1,4 @@
-"""Who may do what: every route against every credential, from a table that is written by hand."""
+"""Every route with every credential, from a table written by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yarl import URL
 
 from flowfabric.engine.engine import Engine
 from flowfabric.server.route import Route
-from flowfabric.server.route_list import ROUTES
+from flowfabric.server.routes import ROUTES
 from flowfabric.wire.operations import OPERATIONS, Role
 from tests.engine.flow_helpers import empty_flow
 from tests.engine.helpers import running
@@ -128,7 +128,7 @@ FREE = {
     "POST /v1/engine/server_time_ms",
     "POST /v1/engine/read_events",
 }
-"""What a token of another namespace may call too: it tells nothing of anybody, or is narrowed to its own."""
+"""Routes that a token of another namespace may call: free of tenant data, or filtered by it."""
 
 
 def _rows(text: str, role: Role | None) -> dict[str, Role | None]:
@@ -238,9 +238,7 @@ async def test_each_credential_on_every_route(
 
 
 @memory
-async def test_what_is_elsewhere_and_what_is_nowhere_are_told_alike(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_entities_of_other_namespaces_look_missing(engine: Engine, tmp_path: Path) -> None:
     """A token of one namespace cannot tell another's from what was never there, on any route."""
     different = []
     async with a_world(engine, tmp_path) as (client, world):

@@ -1,4 +1,4 @@
-"""Loops and user code do not share an event loop."""
+"""The loops run beside user code that blocks its event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of an engine are counted as, on every store."""
+"""Metrics of engine calls, on every store."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_renewals_are_counted_by_their_answer(
     assert values(metrics, "ff_lease_renewal_total") == {("ok",): 1, ("error",): 1}
 
 
-async def test_ends_are_counted_by_what_became_of_them(seen: Engine, metrics: Metrics) -> None:
+async def test_ends_are_counted_by_outcome(seen: Engine, metrics: Metrics) -> None:
     await seen.complete((await running(seen))[1], b"x")
     await seen.cancel((await running(seen))[1], "enough")
     await seen.fail((await running(seen))[1], "no", FailureClass.PERMANENT)
@@ -116,7 +116,7 @@ async def test_many_completions_are_counted_one_by_one(seen: Engine, metrics: Me
     assert values(metrics, "ff_attempt_outcome_total") == {(LANE, "ok"): 3}
 
 
-async def test_those_who_name_their_lease_are_counted_in_the_lane_they_claimed_in(
+async def test_calls_with_lease_arguments_are_counted_in_the_claimed_lane(
     seen: Engine, metrics: Metrics
 ) -> None:
     for end in ("complete", "fail"):
@@ -140,9 +140,7 @@ async def test_those_who_name_their_lease_are_counted_in_the_lane_they_claimed_i
     }
 
 
-async def test_the_whole_time_of_an_execution_is_told_by_its_id(
-    seen: Engine, metrics: Metrics
-) -> None:
+async def test_latency_is_derived_from_the_id(seen: Engine, metrics: Metrics) -> None:
     ident = ExecutionId.solo(LANE)
     await create(seen, execution_id=ident)
     await seen.complete(await claim(seen))
@@ -154,7 +152,7 @@ async def test_the_whole_time_of_an_execution_is_told_by_its_id(
     assert age is not None and 0 <= age < 60
 
 
-async def test_signals_are_counted_by_what_they_did(seen: Engine, metrics: Metrics) -> None:
+async def test_signals_are_counted_by_effect(seen: Engine, metrics: Metrics) -> None:
     await seed(seen)
     parked = await park(seen)
     args = signal_args(parked.ident, parked.waitpoint, idempotency_key="once")
@@ -237,7 +235,7 @@ async def test_takeovers_are_counted(seen: Engine, metrics: Metrics, clock: Manu
     assert values(metrics, "ff_reclaims_total") == {("claimed",): 1, ("not_reclaimable",): 1}
 
 
-async def test_what_was_lost_too_often_is_counted_by_the_loop(
+async def test_exceeded_reclaim_caps_are_counted(
     engine: Engine, metrics: Metrics, clock: ManualClock
 ) -> None:
     engine.watched_by(metrics)
@@ -278,7 +276,7 @@ async def test_loops_tell_of_their_cycles_and_of_leases_that_ran_out(
     clock.advance(TTL_MS + 1)
     supervisor = Supervisor(engine, LoopSettings(wanted=wanted))
     for loop in supervisor.loops:
-        await supervisor._look(loop)
+        await supervisor.run_if_due(loop)
     assert values(metrics, "ff_lease_expired_total") == {("mail",): 1}
     cycles = values(metrics, "ff_scanner_cycle_total")
     assert (
@@ -288,7 +286,7 @@ async def test_loops_tell_of_their_cycles_and_of_leases_that_ran_out(
     )
 
 
-async def test_items_that_a_loop_cannot_see_to_are_its_errors(
+async def test_failed_items_are_counted_as_scanner_errors(
     engine: Engine, metrics: Metrics, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.watched_by(metrics)
@@ -303,7 +301,9 @@ async def test_items_that_a_loop_cannot_see_to_are_its_errors(
     assert values(metrics, "ff_scanner_errors_total") == {("execution_deadline",): 1}
 
 
-async def test_it_is_an_engine_like_the_one_inside(engine: Engine, metrics: Metrics) -> None:
+async def test_the_wrapper_has_the_interface_of_the_engine(
+    engine: Engine, metrics: Metrics
+) -> None:
     seen = instrumented(engine, metrics)
     assert seen.backend_label == engine.backend_label and seen.store is engine.store
     assert copy.copy(seen).store is engine.store

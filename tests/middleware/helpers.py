@@ -1,4 +1,4 @@
-"""What the tests of layers share: a clock moved by hand, an engine that answers as told, and a layer that writes down."""
+"""A manual clock, a scripted engine and a recording layer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Written:
 
 
 class Moody:
-    """Pings are answered by what is told, as long as there is something; each takes two seconds of the clock."""
+    """Answers pings from a script; each takes two seconds of the clock."""
 
     def __init__(self, engine: Engine, clock: Hands) -> None:
         self.engine = cast(Engine, Proxy(engine, self._wrap))

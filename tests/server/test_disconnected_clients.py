@@ -1,4 +1,4 @@
-"""Callers who have left: what was done for them alone is taken back. And whose waiting can be called off by whom."""
+"""Claims of disconnected clients are released, and waiting claims can be cancelled."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Caller:
 
 @stores
 @pytest.mark.parametrize("wait_ms", [None, 20_000])
-async def test_who_has_left_holds_nothing(
+async def test_a_disconnected_client_holds_no_claims(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None
 ) -> None:
     async with served(engine) as client:
@@ -131,7 +131,7 @@ async def _left_while_granted(caller: Caller, held: Held) -> None:
 
 @stores
 @pytest.mark.parametrize("wait_ms", [None, 20_000])
-async def test_who_leaves_while_it_is_granted_holds_nothing(
+async def test_a_client_that_disconnects_during_a_grant_holds_no_claims(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None
 ) -> None:
     async with served(engine) as client:
@@ -148,7 +148,7 @@ async def test_who_leaves_while_it_is_granted_holds_nothing(
 
 @stores
 @pytest.mark.parametrize("early", [False, True])
-async def test_who_leaves_with_an_end_has_ended_it_and_holds_nothing(
+async def test_complete_and_claim_of_a_disconnected_client_completes_and_releases(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
     async with served(engine) as client:
@@ -172,7 +172,7 @@ async def test_who_leaves_with_an_end_has_ended_it_and_holds_nothing(
 
 
 @memory
-async def test_what_cannot_be_taken_back_is_told(
+async def test_a_claim_that_cannot_be_released_is_logged(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object) -> None:
@@ -182,7 +182,9 @@ async def test_what_cannot_be_taken_back_is_told(
         ident = await client.create()
     monkeypatch.setattr(engine, "delay", broken)
     await Caller(engine, monkeypatch, claim("w-1")).call(engine)
-    assert f"{ident}: its worker has left, and it could not be given back" in caplog.text
+    (record,) = caplog.records
+    assert record.getMessage() == "claim of a disconnected worker could not be released"
+    assert vars(record)["execution_id"] == str(ident)
 
 
 @memory

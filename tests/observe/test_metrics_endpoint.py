@@ -1,4 +1,4 @@
-"""What a scraper gets, and how often the database is asked for it."""
+"""The metrics page and its sampling of the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, metrics_app
-from flowfabric.observe.metrics_endpoint import EVERY_S
+from flowfabric.observe.metrics_endpoint import REFRESH_S
 from tests.engine.helpers import create
 
 from .helpers import values
@@ -29,13 +29,13 @@ async def test_gauges_are_read_at_most_every_ten_seconds(memory: Engine, metrics
     await create(memory)
     await asyncio.gather(scrape(), scrape())
     await create(memory)
-    clock.now += EVERY_S - 0.1
+    clock.now += REFRESH_S - 0.1
     assert b'ff_executions{lane="default",state="waiting"} 1.0' in await scrape()
     clock.now += 0.2
     assert b'ff_executions{lane="default",state="waiting"} 2.0' in await scrape()
 
 
-async def test_a_database_that_is_away_leaves_no_old_numbers(
+async def test_an_unreachable_database_clears_gauges(
     memory: Engine, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -47,7 +47,7 @@ async def test_a_database_that_is_away_leaves_no_old_numbers(
         raise TransportError("test", "gone")
 
     monkeypatch.setattr(memory, "census", away)
-    clock.now += EVERY_S
+    clock.now += REFRESH_S
     metrics.worker_at_capacity()
     await scrape()
     assert values(metrics, "ff_executions") == {}

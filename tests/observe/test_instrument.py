@@ -1,4 +1,4 @@
-"""An app that is watched: what its workers do is counted, wherever they do it."""
+"""Metrics of an instrumented app and its workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sdk.helpers import until
 from .helpers import values
 
 
-async def test_what_a_worker_runs_is_counted(memory: Engine, metrics: Metrics) -> None:
+async def test_runs_of_a_worker_are_counted(memory: Engine, metrics: Metrics) -> None:
     app = App("memory://", engine=memory)
     watch(app, metrics)
 
@@ -49,7 +49,7 @@ async def test_leases_renewed_in_a_thread_of_their_own_are_counted(
         await until(lambda: values(metrics, "ff_scanner_cycle_total"))
 
 
-async def test_a_worker_without_room_says_so(memory: Engine, metrics: Metrics) -> None:
+async def test_a_worker_at_capacity_is_counted(memory: Engine, metrics: Metrics) -> None:
     app = App("memory://", engine=memory)
     watch(app, metrics)
     done = asyncio.Event()
@@ -118,7 +118,7 @@ async def test_a_pass_that_fails_is_an_error_and_no_cycle(
     assert (loop.name,) not in values(metrics, "ff_scanner_cycle_total")
 
 
-async def test_loops_that_run_already_are_heard_too(tmp_path: Path, metrics: Metrics) -> None:
+async def test_running_loops_report_metrics(tmp_path: Path, metrics: Metrics) -> None:
     from flowfabric.connect import connect
 
     engine = await connect(f"sqlite:///{tmp_path}/ff.db", dev=True)

@@ -1,0 +1,227 @@
+"""The pipeline of one request: authenticate, authorize, decode, call the handler, respond."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from flowfabric.errors import ConfigError, EngineError
+from flowfabric.server import default_namespace, loopback, tenancy
+from flowfabric.server.auth import ANONYMOUS, Caller
+from flowfabric.server.connection_limits import mark_authenticated
+from flowfabric.server.cors import cors_headers
+from flowfabric.server.responses import (
+    Answered,
+    UndoableResponse,
+    bad_json,
+    of_error,
+    problem,
+    stopping,
+    to_response,
+    too_large,
+)
+from flowfabric.server.route import ApiRequest, InvalidRequest, Reply, Route
+from flowfabric.wire.json_codec import decoder
+
+if TYPE_CHECKING:
+    from flowfabric.server.app import Server
+
+log = logging.getLogger("flowfabric.server")
+
+FORM = "application/x-www-form-urlencoded"
+MAX_FORM_FIELDS = 32
+UNAUTHORIZED = "missing or invalid Authorization header"
+
+
+class Endpoint:
+    """All methods of one path, as an ASGI application."""
+
+    def __init__(self, server: Server, path: str, methods: dict[str, Route]) -> None:
+        self._server, self._path, self._methods = server, path, methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        started = time.perf_counter()
+        server, observer = self._server, self._server.observer
+        try:
+            with (
+                nullcontext()
+                if observer is None
+                else observer.request(request.method, self._path, request.headers)
+            ):
+                response = await self.answer(request)
+        except ClientDisconnect:
+            return
+        if isinstance(response, UndoableResponse) and await request.is_disconnected():
+            await response.undo()
+            return
+        response.headers.update(
+            cors_headers(
+                request.method,
+                request.headers,
+                server.settings.cors_origins,
+                has_tokens=bool(server.tokens),
+            )
+        )
+        await response(scope, receive, send)
+        if observer is not None:
+            observer.http_request(
+                self._path, request.method, response.status_code, time.perf_counter() - started
+            )
+
+    async def answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
+            return Response(status_code=200)
+        method = (
+            "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
+        )
+        route = self._methods.get(method)
+        caller = self._server.caller(request.headers.get("authorization"))
+        if caller is not None:
+            mark_authenticated(request.scope)
+        elif route is None or route.role is not None:
+            return problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
+        if route is None:
+            return self._unknown(request)
+        if route.role is None:
+            return await self._handle(route, request, caller or ANONYMOUS)
+        if caller is not None and not caller.may(route.role):
+            return problem(403, f"this token lacks the role {route.role.value}", code="forbidden")
+        refused = (
+            None if self._server.tokens else loopback.problem_of(request, self._server.settings)
+        )
+        if refused is not None:
+            return problem(*refused)
+        return await self._handle(route, request, caller or ANONYMOUS)
+
+    def _unknown(self, request: Request) -> Response:
+        if not self._methods:
+            return problem(404, f"no such path: {request.url.path[:200]}")
+        allowed = ", ".join(sorted(self._methods))
+        return problem(
+            405, f"{request.method} is not allowed for this path", headers={"allow": allowed}
+        )
+
+    async def _handle(self, route: Route, request: Request, caller: Caller) -> Response:
+        try:
+            call = await self._decode(route, request, caller)
+            if caller.namespace is not None or caller.lanes is not None:
+                await tenancy.check(route, call)
+            with self._server.streams.slot() if route.streams else nullcontext():
+                return to_response(
+                    await (
+                        self._unless_stopping(route, call, request)
+                        if route.waits
+                        else route.handler(call)
+                    )
+                )
+        except ClientDisconnect:
+            raise
+        except Answered as answered:
+            return answered.response
+        except InvalidRequest as refused:
+            return problem(400, refused.detail, code="invalid_input")
+        except EngineError as error:
+            return of_error(error)
+        except ConfigError as error:
+            return problem(400, str(error), code="invalid_input")
+        except Exception:
+            log.exception("request failed", extra={"method": route.method, "route": route.path})
+            return problem(
+                500, "the server failed; its log has the details", code="internal", retryable=False
+            )
+
+    async def _decode(self, route: Route, request: Request, caller: Caller) -> ApiRequest:
+        body = await self._body(route, request, caller)
+        query = _query(route, request, caller)
+        path = {name: unquote(text) for name, text in request.path_params.items()}
+        return ApiRequest(self._server, caller, path, query, body, dict(request.headers))
+
+    async def _unless_stopping(self, route: Route, call: ApiRequest, request: Request) -> Reply:
+        working = asyncio.ensure_future(route.handler(call))
+        await asyncio.sleep(0)
+        if working.done():
+            return working.result()
+        tasks = (
+            working,
+            asyncio.ensure_future(self._server.stopping.wait()),
+            asyncio.ensure_future(wait_for_disconnect(request)),
+        )
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            raise Answered(stopping())
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _body(self, route: Route, request: Request, caller: Caller) -> object:
+        declared = request.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > route.limit:
+            raise Answered(too_large(route))
+        if route.body is None:
+            return None
+        media = loopback.media_of(request)
+        if (
+            media != FORM
+            if route.form
+            else (media != loopback.JSON and not media.endswith("+json"))
+        ):
+            raise Answered(bad_json(415))
+        raw = await self._read(route, request)
+        try:
+            data = default_namespace.fill_body(route, raw, caller.namespace)
+            return _form(route, data) if route.form else decoder(route.body)(data)
+        except msgspec.ValidationError as error:
+            raise Answered(bad_json(422, str(error))) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Answered(bad_json(400)) from None
+
+    async def _read(self, route: Route, request: Request) -> bytes:
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._server.settings.slow_client_s):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > route.limit:
+                        raise Answered(too_large(route))
+                    parts.append(part)
+        except TimeoutError:
+            raise Answered(problem(408, "the request body took too long to arrive")) from None
+        return b"".join(parts)
+
+
+async def wait_for_disconnect(request: Request) -> None:
+    """Return when the client has disconnected. The body has been read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _form(route: Route, data: bytes) -> object:
+    try:
+        fields = parse_qsl(data.decode(), max_num_fields=MAX_FORM_FIELDS)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from None
+    return msgspec.convert(dict(fields), route.body, strict=False)
+
+
+def _query(route: Route, request: Request, caller: Caller) -> object:
+    if route.query is None:
+        return None
+    try:
+        fields = default_namespace.fill_query(route, request.query_params, caller.namespace)
+        return msgspec.convert(fields, route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise Answered(problem(400, f"invalid query: {error}", code="invalid_input")) from None
