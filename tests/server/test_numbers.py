@@ -7,7 +7,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from tests.engine.helpers import running
 from tests.server.client import memory, quoted, served
-from tests.server.test_careful import TOKEN, wire
+from tests.server.test_http_protocol import TOKEN, wire
 
 HUGE = "1" * 4_400
 pytestmark = memory
