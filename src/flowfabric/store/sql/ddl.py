@@ -55,7 +55,7 @@ _PG_STORAGE = {
 
 def sqlite_schema() -> str:
     statements = [*(_sqlite_table(t) for t in TABLES.values()), SQLITE_CLOCK]
-    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_created]
     return "".join(f"{s};\n\n" for s in statements)
 
 
@@ -80,7 +80,7 @@ def _sqlite_column(column: Column) -> str:
 
 def postgres_schema() -> str:
     statements = [*(_postgres_table(t) for t in TABLES.values()), PG_LEADER]
-    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_created]
     return "".join(f"{s};\n\n" for s in statements)
 
 
