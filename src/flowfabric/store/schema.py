@@ -184,7 +184,8 @@ TABLES: dict[str, Table] = {
         table(
             "ff_lease_event",
             f"""event_id auto!, execution_id uuidtext, lease_id uuidtext?, lease_epoch int?,
-            worker_instance_id text?, event_type text, reason text?, occurred_at_ms int, {_EVENT}""",
+            worker_instance_id text?, event_type text, reason text?, occurred_at_ms int,
+            {_EVENT}""",
             outbox=True,
             urgent=False,
         ),
@@ -300,7 +301,7 @@ TABLES: dict[str, Table] = {
 
 
 def channels_of(form: Form) -> tuple[str, ...]:
-    "The outboxes that a form inserts events into."
+    """The outboxes that a form inserts events into."""
     return tuple(
         dict.fromkeys(
             s.table for s in form.steps if isinstance(s, Insert) and TABLES[s.table].outbox
