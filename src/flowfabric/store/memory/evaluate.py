@@ -100,7 +100,7 @@ class Call:
         return TESTS[cond.op](row[cond.column], wanted)
 
 
-def _default(column: Column) -> object:
+def default_of(column: Column) -> object:
     if column.kind == "list" and isinstance(column.default, str):
         return tuple(json.loads(column.default))
     return column.default
@@ -115,7 +115,7 @@ def new_row(table: Table, row: Values, call: Call, number: int) -> Record:
         elif column.name in row:
             made[column.name] = call.value(row[column.name])
         else:
-            made[column.name] = _default(column)
+            made[column.name] = default_of(column)
     return _checked(table, made)
 
 
