@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from flowfabric.store.postgres.connections import OURS
+from flowfabric.store.postgres.connections import SESSION_SETTINGS
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_name
 
@@ -24,7 +24,7 @@ def session(url: str, settings: dict[str, str]) -> Session:
     """A connection with the settings of one of ours."""
     options = [
         f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ")
-        for name, value in {**OURS, **settings}.items()
+        for name, value in {**SESSION_SETTINGS, **settings}.items()
     ]
     return psycopg.connect(url, autocommit=True, options=" ".join(options))
 

@@ -13,7 +13,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.port import Get
-from flowfabric.store.postgres.connections import Link, Options
+from flowfabric.store.postgres.connections import LazyConnection, Options
 from flowfabric.store.postgres.store import PostgresStore
 from tests.races.helpers import create_all, ident
 
@@ -43,7 +43,7 @@ async def a_day_of_work(engine: Engine, first: int) -> None:
         await (engine.complete(handle) if at % 2 else engine.fail(handle, "no"))
 
 
-async def kept_plans(link: Link) -> dict[str, list[str]]:
+async def kept_plans(link: LazyConnection) -> dict[str, list[str]]:
     """What is wrong with the plans of the statements this connection has prepared, by their text."""
     connection: Any = await link.get()
     found = {}
@@ -64,16 +64,14 @@ async def test_plans_made_while_there_was_nothing_do_not_outlive_it_for_long(url
     store = await PostgresStore(Options(url, writers=1, readers=1)).open()
     try:
         engine = Engine(store, seed=1)
-        (writer,), (reader,) = store._writers, store._readers._all
+        writer, reader = store.connections
         for link in (writer, reader):
             await (await link.get()).execute("SET plan_cache_mode = force_generic_plan")
         await look_at_nothing(engine)
         await a_day_of_work(engine, 1_000_000)
         fill(url, 10_000)
         for link in (writer, reader):
-            link._plans_until = (
-                time.monotonic()
-            )  # not by the clock itself, which the event loop goes by as well
+            link.keep_plans_until = time.monotonic()  # the event loop uses the clock itself
         await look_at_nothing(engine)
         plans = {**await kept_plans(writer), **await kept_plans(reader)}
         assert len(plans) >= 7

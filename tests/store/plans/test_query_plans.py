@@ -19,7 +19,7 @@ from flowfabric.store.postgres.next_due import firsts_of
 from flowfabric.store.postgres.reader import run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
-from flowfabric.store.sql.pg_combined import begun_by, ridden_along
+from flowfabric.store.sql.pg_combined import sweep_decided_by, sweep_preceded_by
 from flowfabric.store.sql.pg_statement import statement
 from tests.store.sqlite.forms import ALL
 
@@ -52,7 +52,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_every_statement_walks_its_index(url: str) -> None:
     """One test for each state of the statistics: making the database takes longer than looking at all plans."""
-    with session(url, connections.WRITING) as writer:
+    with session(url, connections.WRITER_SETTINGS) as writer:
         for form in ALL.values():
             check_form(writer, form)
         for form in SWEEPS.values():
@@ -60,20 +60,20 @@ def test_every_statement_walks_its_index(url: str) -> None:
         for name in CUTS:
             check_cuts(writer, ALL[name])
         for form in (CLAIM_GATED, CLAIM_COUNTED):
-            check_sweep(writer, begun_by(TOUCH_QUOTA, form).sql, form)
-        check_sweep(writer, ridden_along(COMPLETE, CLAIM).sql, CLAIM)
-    with session(url, connections.READING) as reader:
+            check_sweep(writer, sweep_decided_by(TOUCH_QUOTA, form).sql, form)
+        check_sweep(writer, sweep_preceded_by(COMPLETE, CLAIM).sql, CLAIM)
+    with session(url, connections.READER_SETTINGS) as reader:
         check_reads(reader)
         for table in TABLES.values():
             check_get(reader, table)
-    with session(url, connections.WRITING) as writer:
+    with session(url, connections.WRITER_SETTINGS) as writer:
         check_claims(writer)
 
 
 def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_index_too() -> None:
     """A plan may be kept for as long as the connection."""
     url = empty("nothing", analyzed=True)
-    with session(url, connections.READING) as reader:
+    with session(url, connections.READER_SETTINGS) as reader:
         check_reads(reader)
         assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), (
             "the guard notices"
@@ -101,7 +101,7 @@ def nothing_for(sql: str) -> list[None]:
 
 def check_form(writer: Session, form: Form) -> None:
     text = statement(form)
-    for sql in (text.sql, text.hopeful):
+    for sql in (text.sql, text.optimistic):
         if sql is None:
             continue
         found = prepared(writer, sql, nothing_for(sql))

@@ -14,9 +14,11 @@ import pytest
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.store.postgres import notify as module
-from flowfabric.store.postgres.executor import Effects
+from flowfabric.store.postgres.effects import Effects
 from flowfabric.store.postgres.notify import MAX_TOPICS, Notifier, message
 from flowfabric.store.wakeups import Wakeups
+
+from .helpers import until
 
 
 def news(*topics: tuple[str, Any]) -> Effects:
@@ -27,40 +29,40 @@ def news(*topics: tuple[str, Any]) -> Effects:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[Notifier]:
-    """A bell that takes news and sends nothing."""
+    """A notifier that takes news and sends nothing."""
 
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    bell = Notifier(never, Wakeups(), "x")
-    bell.start()
-    yield bell
-    await bell.stop()
+    notifier = Notifier(never, Wakeups(), "x")
+    notifier.start()
+    yield notifier
+    await notifier.stop()
 
 
 async def test_news_of_leases_waits_for_other_news() -> None:
-    async with running() as bell:
-        bell.tell(news((LEASE_EVENTS, None)), 0)
-        assert not bell._wanted.is_set()
-        bell.tell(news((COMPLETION_EVENTS, None)), 0)
-        assert bell._wanted.is_set()
-        assert set(bell._pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
+    async with running() as notifier:
+        notifier.publish(news((LEASE_EVENTS, None)), 0)
+        assert not notifier.will_send
+        notifier.publish(news((COMPLETION_EVENTS, None)), 0)
+        assert notifier.will_send
+        assert set(notifier.pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
 
 
 async def test_without_other_news_it_is_told_a_little_later() -> None:
-    async with running() as bell:
+    async with running() as notifier:
         for _ in range(3):
-            bell.tell(news((LEASE_EVENTS, None)), 0)
-        await asyncio.wait_for(bell._wanted.wait(), 10)
-        assert bell._later is None
+            notifier.publish(news((LEASE_EVENTS, None)), 0)
+        assert not notifier.will_send
+        await until(lambda: notifier.will_send)
 
 
 async def test_what_is_due_soon_is_told_at_once() -> None:
-    async with running() as bell:
+    async with running() as notifier:
         effects = news((LEASE_EVENTS, None))
         effects.due("delayed", 100)
-        bell.tell(effects, 0)
-        assert bell._wanted.is_set()
+        notifier.publish(effects, 0)
+        assert notifier.will_send
 
 
 def test_too_many_to_name_are_told_without_their_keys() -> None:
@@ -77,12 +79,12 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
 
 
 async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
-    async with running() as bell:
+    async with running() as notifier:
         with (
-            bell._hub.waiter(("ready", "a")) as mine,
-            bell._hub.waiter(("frames", UUID(int=1))) as other,
+            notifier.hub.waiter(("ready", "a")) as mine,
+            notifier.hub.waiter(("frames", UUID(int=1))) as other,
         ):
-            bell._on_notice(None, 0, "x", '["them", [["ready", null]], {}]')
+            notifier.on_notification(None, 0, "x", '["them", [["ready", null]], {}]')
             assert await mine.wait(5)
             assert not await other.wait(0)
 
@@ -128,22 +130,23 @@ async def test_what_becomes_of_the_listening_is_logged(
             raise answer
         return answer
 
-    bell = Notifier(connect, Wakeups(), "x")
-    bell.start()
+    notifier = Notifier(connect, Wakeups(), "x")
+    notifier.start()
     await asyncio.wait_for(first.ready.wait(), 10)
     first.hear(None, 0, "x", "not JSON")
     first.is_cut = True
     first.cut(None)
     await asyncio.wait_for(second.ready.wait(), 10)
-    await bell.stop()
+    await notifier.stop()
+    unavailable = "wake-ups of other processes are unavailable; waiters poll until the next try"
+    assert [vars(each)["reason"] for each in caplog.records if hasattr(each, "reason")] == [
+        "connection lost",
+        *["OSError"] * 3,
+    ]
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("INFO", "listening for wake-ups of other processes"),
-        ("WARNING", "a wake-up that cannot be read is passed over"),
-        (
-            "WARNING",
-            "no wake-ups between processes for now (connection lost); looking now and then instead",
-        ),
-        *[("INFO", "no wake-ups between processes for now (OSError); looking now and then instead")]
-        * 3,
+        ("WARNING", "unreadable wake-up ignored"),
+        ("WARNING", unavailable),
+        *[("INFO", unavailable)] * 3,
         ("INFO", "listening for wake-ups of other processes"),
     ]

@@ -27,11 +27,11 @@ async def test_it_is_not_far_behind_and_does_not_run_back(options: Options) -> N
     async with engine_on(options) as engine:
         with plain(options) as db:
             await engine.server_time_ms()
-            engine.store._offset_until = float("-inf")
+            engine.store.server_clock.expire()
             before = one(db, SERVER_NOW)
             first = await engine.server_time_ms()
             assert first >= before - 1_000
-            engine.store._offset_until = float("-inf")
+            engine.store.server_clock.expire()
             assert await engine.server_time_ms() >= first
 
 
@@ -40,14 +40,14 @@ async def test_many_who_need_it_at_once_ask_the_server_once(
 ) -> None:
     async with engine_on(options) as engine:
         await engine.server_time_ms()
-        read, asked = engine.store._read, []
+        read, asked = engine.store.read, []
 
         async def counted(work: Any) -> Any:
             asked.append(work)
             return await read(work)
 
-        monkeypatch.setattr(engine.store, "_read", counted)
-        engine.store._offset_until = float("-inf")
+        monkeypatch.setattr(engine.store, "read", counted)
+        engine.store.server_clock.expire()
         await asyncio.gather(*(engine.server_time_ms() for _ in range(16)))
         assert len(asked) == 1
 

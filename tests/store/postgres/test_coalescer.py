@@ -113,7 +113,7 @@ async def test_half_as_many_do_not_wait(waiting: int, goes: bool) -> None:
 
 
 async def test_nobody_waits_long_for_what_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(module, "MAX_HOLD_S", 0.0)
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     stuck = [coalescer.submit("claim", n) for n in range(8)]

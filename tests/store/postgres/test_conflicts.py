@@ -13,7 +13,7 @@ from msgspec import structs
 
 from flowfabric.errors import Contention, ContentionKind, TimedOut
 from flowfabric.plan import Applied, Refused
-from flowfabric.store.postgres import store as store_module
+from flowfabric.store.postgres import batch_runner
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.errors import MAX_TRIES, is_conflict
 
@@ -119,7 +119,7 @@ async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(
             other.rollback()
             return is_conflict(error)
 
-        monkeypatch.setattr(store_module, "is_conflict", noticed)
+        monkeypatch.setattr(batch_runner, "is_conflict", noticed)
         async with opened(asking_for(options, lock_timeout="20ms")) as store:
             assert isinstance(await store.commit(lane("a")), Applied)
             assert met == ["55P03"]

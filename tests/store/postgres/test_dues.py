@@ -28,13 +28,13 @@ async def counted(
     """An engine, and every read it sends."""
     async with engine_on(options) as engine:
         await engine.server_time_ms()
-        read, sent = engine.store._read, list[Any]()
+        read, sent = engine.store.read, list[Any]()
 
         async def counting(work: Any) -> Any:
             sent.append(work)
             return await read(work)
 
-        monkeypatch.setattr(engine.store, "_read", counting)
+        monkeypatch.setattr(engine.store, "read", counting)
         yield engine, sent
 
 
@@ -61,17 +61,17 @@ async def test_who_asks_while_an_answer_is_under_way_is_not_told_what_was_before
 ) -> None:
     async with counted(options, monkeypatch) as (engine, sent):
         store, through = engine.store, asyncio.Event()
-        read = store._read
+        read = store.read
 
         async def late(work: Any) -> Any:
             answer = await read(work)
             await through.wait()
             return answer
 
-        monkeypatch.setattr(store, "_read", late)
+        monkeypatch.setattr(store, "read", late)
         early = asyncio.ensure_future(store.next_due("delayed"))
         await until(lambda: sent)
-        monkeypatch.setattr(store, "_read", read)
+        monkeypatch.setattr(store, "read", read)
         at = await engine.server_time_ms() + 60_000
         await create(engine, delay_until=at)
         assert await store.next_due("delayed") == at

@@ -210,7 +210,7 @@ async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(
         await parked(there, "ready", "default")
         ident = new_id()
         await here.create_execution(args(ident, idempotency_key="k"), connection=theirs.connection)
-        assert there.store._bell.heard == 0 and not waiting.done(), (
+        assert there.store.notifier.received == 0 and not waiting.done(), (
             "nothing is said before the commit"
         )
         began = asyncio.get_running_loop().time()
@@ -218,7 +218,7 @@ async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(
         handle = await waiting
         assert handle is not None and fields(handle).execution_id == ident
         assert asyncio.get_running_loop().time() - began < POLL_S / 2
-        assert there.store._bell.heard >= 1
+        assert there.store.notifier.received >= 1
 
 
 def listens(options: Options) -> int:

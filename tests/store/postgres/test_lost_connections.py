@@ -15,7 +15,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import connections, leader, notify
-from flowfabric.store.postgres.connections import Link, Options
+from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify.invariants import acknowledged_ends_stand, acknowledged_exist
@@ -44,12 +44,8 @@ def end_sessions(options: Options) -> int:
         return len(db.execute(f"SELECT pg_terminate_backend(pid, 5000) {OURS}").fetchall())
 
 
-def links(store: PostgresStore) -> list[Link]:
-    return [*store._writers, *store._readers._all]
-
-
 async def until_noticed(store: PostgresStore) -> None:
-    held = [link._connection for link in links(store) if link._connection is not None]
+    held = [link.current for link in store.connections if link.current is not None]
     await until(lambda: all(connection.is_closed() for connection in held))
 
 
@@ -78,7 +74,7 @@ async def test_a_statement_that_is_not_answered_is_given_up(
                     await waiting
                 assert caught.value.doubtful and caught.value.retryable
         await store.commit(lane("a"))  # on a new connection
-        await until(lambda: all(link.watch._timer is None for link in links(store)))
+        await until(lambda: not any(link.timeout.is_armed for link in store.connections))
         assert await lanes(store) == ["a"], "and who has nothing to do is not late"
 
 
@@ -137,18 +133,17 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
     loop = asyncio.get_running_loop()
     before = set(asyncio.all_tasks())
     engine = await PostgresBackend.connect(options.url)
-    await until(lambda: engine.store._bell._is_listening)
+    await until(lambda: engine.store.notifier.is_listening)
     notify = next(
         task
         for task in asyncio.all_tasks() - before
-        if task.get_name() == "flowfabric-postgres-bell"
+        if task.get_name() == "flowfabric-postgres-notifier"
     )
     timers = len(loop._scheduled)  # type: ignore[attr-defined]
     notify.get_coro().close()
     assert len(loop._scheduled) == timers, "a timeout was armed on the task that happened to run"  # type: ignore[attr-defined]
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
     notify.cancel()
-    engine.store._bell._task = None
     await engine.close()
 
 
@@ -222,12 +217,12 @@ async def test_a_listener_that_found_nobody_listens_again(
         await create(here)
         own_server.stop()
         try:
-            await until(lambda: "TransportError" in caplog.text)
+            await until(lambda: "TransportError" in [vars(r).get("reason") for r in caplog.records])
         finally:
             own_server.start()
-        heard = there.store._bell.heard
+        heard = there.store.notifier.received
         async with asyncio.timeout(20):
-            while there.store._bell.heard == heard:
+            while there.store.notifier.received == heard:
                 await create(here)
                 await asyncio.sleep(0.05)
 

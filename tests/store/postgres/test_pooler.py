@@ -18,7 +18,7 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.errors import TransportError
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.attempt import FailureClass
-from flowfabric.store.postgres.connections import WRITING, Options
+from flowfabric.store.postgres.connections import WRITER_SETTINGS, Options
 from flowfabric.testing.postgres import _free_port
 from tests.engine.helpers import claim, create, running, state, worker
 
@@ -54,8 +54,8 @@ async def a_whole_life(engine: PostgresBackend) -> None:
 
 async def on_every_session(engine: PostgresBackend, sql: str) -> list[Any]:
     """Asked on the engine's own connections, so nothing else may be under way on them."""
-    links = [*engine.store._writers, *engine.store._readers._all]
-    return [await link._connection.fetchval(sql) for link in links if link._connection is not None]
+    links = engine.store.connections
+    return [await link.current.fetchval(sql) for link in links if link.current is not None]
 
 
 async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -> None:
@@ -75,7 +75,7 @@ async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -
     async with engine_on(options) as engine:
         await create(engine)
         assert max(await on_every_session(engine, prepared)) > 0
-        assert WRITING["plan_cache_mode"] in await on_every_session(engine, chosen)
+        assert WRITER_SETTINGS["plan_cache_mode"] in await on_every_session(engine, chosen)
 
 
 async def test_the_loops_are_led_without_a_session_of_their_own(pooled: Options) -> None:
@@ -94,7 +94,9 @@ async def test_nothing_piles_up_for_listeners_that_are_not_there(pooled: Options
     async with engine_on(pooled) as engine:
         for n in range(20):
             await create(engine, lane_id=f"lane{n}")
-        assert engine.store._bell._pending.topics == {} and engine.store._bell._pending.dues == {}
+        assert (
+            engine.store.notifier.pending.topics == {} and engine.store.notifier.pending.dues == {}
+        )
 
 
 async def test_a_waiting_claim_is_woken_by_its_own_process(pooled: Options) -> None:

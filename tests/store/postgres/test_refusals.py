@@ -180,7 +180,7 @@ async def test_callers_that_ride_together_do_not_share_a_misfit(options: Options
         answers = await asyncio.gather(
             *(store.commit(plan) for plan in plans), return_exceptions=True
         )
-        assert store._coalescer.batches < len(plans), "they did ride together"
+        assert store.coalescer.batches < len(plans), "they did ride together"
         assert [n for n, answer in enumerate(answers) if not isinstance(answer, Applied)] == [3]
         assert isinstance(answers[3], ValidationError)
 

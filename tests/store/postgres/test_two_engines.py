@@ -54,8 +54,8 @@ async def test_a_creation_wakes_a_claim_that_waits_elsewhere(options: Options) -
         ident = await create(here)
         handle = await waiting
         assert handle is not None and fields(handle).execution_id == ident
-        assert now() - began < POLL_S / 2 and there.store._bell.heard >= 1
-        assert here.store._bell.heard <= 1, "its own news are none"
+        assert now() - began < POLL_S / 2 and there.store.notifier.received >= 1
+        assert here.store.notifier.received <= 1, "its own news are none"
 
 
 async def test_a_creation_wakes_a_claim_on_a_lane_that_is_named_by_a_uuid(options: Options) -> None:
@@ -72,11 +72,11 @@ async def test_a_creation_on_another_lane_wakes_nobody(options: Options) -> None
     async with two(options) as (here, there):
         waiting = asyncio.ensure_future(there.claim("quiet", (), worker(max_wait_ms=300)))
         await parked(there, "ready", "quiet")
-        sweeps = there.store._coalescer.jobs
+        sweeps = there.store.coalescer.jobs
         await create(here, lane_id="loud")
-        await until(lambda: there.store._bell.heard)
+        await until(lambda: there.store.notifier.received)
         assert await waiting is None
-        assert there.store._coalescer.jobs <= sweeps + 2, "looked before it slept and at the end"
+        assert there.store.coalescer.jobs <= sweeps + 2, "looked before it slept and at the end"
 
 
 async def test_a_completion_wakes_a_subscriber_elsewhere(options: Options) -> None:
@@ -111,9 +111,9 @@ async def test_many_commits_are_told_together(options: Options) -> None:
         await asyncio.gather(*(create(here) for _ in range(300)))
         for _ in range(30):
             await here.complete(await claim(here))
-        await until(lambda: there.store._bell.heard)
-        assert 1 <= here.store._bell.sent <= BURST + (now() - began) / PAUSE_S + 1
-        assert there.store._bell.heard <= here.store._bell.sent
+        await until(lambda: there.store.notifier.received)
+        assert 1 <= here.store.notifier.sent <= BURST + (now() - began) / PAUSE_S + 1
+        assert there.store.notifier.received <= here.store.notifier.sent
         await world(there)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import flowfabric.rules
 from flowfabric.plan import Form
-from flowfabric.store.sql.sqlite_plan import script
+from flowfabric.store.sql.sqlite_plan import sqlite_form
 
 
 def _inside(value: Any) -> Iterator[Form]:
@@ -46,7 +46,7 @@ ALL: dict[str, Form] = {form.name: form for form in declared()}
 
 def statements(form: Form) -> list[str]:
     """The texts SQLite runs, the selection of a sweep with its limit."""
-    text = script(form)
+    text = sqlite_form(form)
     found = []
     if text.select is not None:
         found.append(text.select.sql + ("?" if form.pick is not None else ""))

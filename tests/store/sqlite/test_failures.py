@@ -94,7 +94,7 @@ def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: 
 def file_store(tmp_path: Path) -> Iterator[SqliteStore]:
     """One that leaves all writing to its thread; `test_in_place` has the other way."""
     store = open_store(str(tmp_path / "ff.db"))
-    store._writer._wary = 1_000_000
+    store.writer.thread_groups_left = 1_000_000
     yield store
     asyncio.run(store.close())
 

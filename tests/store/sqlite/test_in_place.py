@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from flowfabric.errors import TransportError
 from flowfabric.plan import Applied
 from flowfabric.store.sqlite import writer as writer_module
+from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -32,9 +34,13 @@ class Threads:
     """Which thread ran what."""
 
     def __init__(self, store: SqliteStore, statement: str) -> None:
-        self._real: Any = store._writer.write._cursor
+        self._real: Any = None
         self._statement, self.seen = statement, list[int]()
-        store._writer.write._cursor = self  # type: ignore[assignment]
+        store.writer.group_commit.replace_cursor(self._wrap)
+
+    def _wrap(self, real: sqlite3.Cursor) -> Any:
+        self._real = real
+        return self
 
     def execute(self, sql: str, *params: Any) -> Any:
         if sql.startswith(self._statement):
@@ -56,7 +62,7 @@ async def test_one_that_is_alone_is_written_here(store: SqliteStore) -> None:
 async def test_many_at_once_share_the_threads_transaction(store: SqliteStore) -> None:
     threads = Threads(store, "COMMIT")
     await asyncio.gather(*(store.commit(lane(f"l{n}")) for n in range(20)))
-    assert threads.seen == [store._writer._thread.ident]
+    assert threads.seen == [store.writer.thread.ident]
 
 
 @pytest.mark.parametrize("count", [1, 9])
@@ -70,8 +76,8 @@ async def test_a_large_job_is_the_threads(store: SqliteStore, count: int) -> Non
 async def test_nothing_overtakes_what_the_thread_has(store: SqliteStore) -> None:
     """Whatever is submitted behind a question for the last event comes behind its answer."""
     gate, order = threading.Event(), list[str]()
-    held = store._writer.submit("read", lambda db: gate.wait(10))
-    last = asyncio.ensure_future(store._writer.submit("read", lambda db: order.append("asked")))
+    held = store.writer.submit(Execute(lambda db: gate.wait(10)))
+    last = store.writer.submit(Execute(lambda db: order.append("asked")))
     await asyncio.sleep(0)
     writing = asyncio.ensure_future(store.commit(lane("a")))
     writing.add_done_callback(lambda _: order.append("written"))
@@ -90,10 +96,10 @@ async def test_after_a_slow_group_the_thread_takes_over_until_it_is_quick_again(
     await store.commit(lane("slow"))
     monkeypatch.setattr(writer_module, "SLOW_S", 1e9)
     threads = Threads(store, "COMMIT")
-    for n in range(writer_module.WARY_GROUPS + 2):
+    for n in range(writer_module.GROUPS_AFTER_SLOW + 2):
         await store.commit(lane(f"l{n}"))
     here = [seen == threading.get_ident() for seen in threads.seen]
-    assert here == [False] * writer_module.WARY_GROUPS + [True] * 2
+    assert here == [False] * writer_module.GROUPS_AFTER_SLOW + [True] * 2
 
 
 async def test_where_another_process_writes_the_thread_waits_and_the_event_loop_does_not(
@@ -118,7 +124,7 @@ async def test_busy_at_any_moment_writes_nothing_here_and_once_there(
 ) -> None:
     cursor = failing(store, statement, code, 1)
     assert isinstance(await store.commit(lane("a")), Applied)
-    assert (cursor.raised, store._writer.in_place) == (1, 0)
+    assert (cursor.raised, store.writer.inline_groups) == (1, 0)
     assert await lanes(store) == ["a"]
 
 
@@ -129,18 +135,24 @@ async def test_a_disk_error_here_stops_all_writing(store: SqliteStore) -> None:
             await store.commit(lane("a"))
 
 
-async def test_an_interrupt_here_leaves_no_transaction_open(store: SqliteStore) -> None:
+def test_an_interrupt_of_an_inline_write_leaves_no_transaction_open(store: SqliteStore) -> None:
     """Ctrl-C between two statements: the loop ends, but the file is not left locked."""
-    groups = store._writer.write
-    cursor = failing(store, "INSERT", 5, 1)
-    cursor._error = KeyboardInterrupt()  # type: ignore[assignment]
-    store._writer._gathered = [job := writer_module.Job("plan", lane("a"))]
+    failing(store, "INSERT", 5, 1).error = KeyboardInterrupt()
+
+    async def commit(name: str) -> list[str]:
+        await store.commit(lane(name))
+        return await lanes(store)
+
+    loop = asyncio.new_event_loop()
+    interrupted = loop.create_task(commit("a"))
     with pytest.raises(KeyboardInterrupt):
-        store._writer._settle()
-    job.future.cancel()
-    assert not groups._db.in_transaction
-    assert isinstance(await store.commit(lane("b")), Applied)
-    assert await lanes(store) == ["b"]
+        loop.run_until_complete(interrupted)
+    interrupted.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(interrupted)
+    loop.close()
+    assert not store.writer.group_commit.db.in_transaction
+    assert asyncio.run(commit("b")) == ["b"]
 
 
 async def test_one_cancelled_in_the_same_breath_takes_nothing(store: SqliteStore) -> None:
@@ -170,6 +182,6 @@ def test_what_one_loop_left_behind_does_not_stand_in_the_way_of_another(store: S
 async def test_closing_in_the_same_breath_finishes_it(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "other.db"))
     queued = store.commit(lane("a"))
-    store._writer.stop()
+    store.writer.stop()
     assert isinstance(await asyncio.wait_for(asyncio.ensure_future(queued), 10), Applied)
     await store.close()

@@ -17,8 +17,9 @@ from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import Scan, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.sql.ddl import index_name, sqlite_schema
-from flowfabric.store.sql.sqlite_plan import script
-from flowfabric.store.sqlite.reader import get_sql, scan_sql, tally_sql
+from flowfabric.store.sql.reads import scan_sql, tally_sql
+from flowfabric.store.sql.sqlite_plan import sqlite_form
+from flowfabric.store.sqlite.reader import Parameters, get_sql
 from flowfabric.store.sqlite.uri import new_uuid_bytes
 
 from .forms import ALL, statements
@@ -68,7 +69,7 @@ def _whole_tables(steps: list[str]) -> list[str]:
 def test_a_sweep_walks_its_index_without_sorting(
     db: sqlite3.Connection, form: Form, index: str
 ) -> None:
-    select = script(form).select
+    select = sqlite_form(form).select
     assert select is not None
     steps = plan_of(db, f"{select.sql}10")
     assert any(f"USING INDEX {index_name(INDEXES[index])} " in f"{step} " for step in steps), steps
@@ -90,7 +91,8 @@ def _scans(index: Index) -> Iterator[Scan]:
 def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: str) -> None:
     index = INDEXES[name]
     for scan in _scans(index):
-        sql, params = scan_sql(scan)
+        params = Parameters()
+        sql = scan_sql(scan, params)
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         wanted = f"sqlite_autoindex_{index.table}_1" if index.primary else index_name(index)
         assert any(f"INDEX {wanted}" in step for step in steps), (scan, steps)
@@ -115,7 +117,8 @@ def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(
             for c in index.group
         },
     ):
-        sql, params = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group))
+        params = Parameters()
+        sql = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group), params)
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         assert any(f"INDEX {wanted}" in step for step in steps), steps
         assert not [step for step in steps if "TEMP B-TREE FOR ORDER BY" in step], steps

@@ -17,6 +17,7 @@ import pytest
 from flowfabric.connect import SqliteBackend
 from flowfabric.errors import TransportError
 from flowfabric.plan import Applied
+from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -105,20 +106,16 @@ async def test_a_store_that_is_closing_is_not_handed_out_again(tmp_path: Path) -
 async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     gate, entered = threading.Event(), threading.Event()
-    held = store._writer.submit("read", lambda db: (entered.set(), gate.wait(10)))
+    held = store.writer.submit(Execute(lambda db: (entered.set(), gate.wait(10))))
     assert await asyncio.to_thread(entered.wait, 5)
     queued = [store.commit(lane(f"l{n}")) for n in range(20)]
     closing = asyncio.create_task(store.close())
     for _ in range(2_000):
-        if not store._writer._open:
+        if not store.writer.is_open:
             break
         await asyncio.sleep(0.001)
     gate.set()
-    done, _ = await asyncio.wait({closing}, timeout=2)
-    if not done:
-        store._writer._queue.put(None)
-    await closing
-    assert done, "close() hangs behind a full queue"
+    await asyncio.wait_for(closing, 10)
     await held
     assert all(isinstance(answer, Applied) for answer in await asyncio.gather(*queued))
 
@@ -155,7 +152,7 @@ def test_a_failed_open_does_not_stop_the_next_one(tmp_path: Path) -> None:
 def test_a_forgotten_store_closes_itself(tmp_path: Path) -> None:
     path = str(tmp_path / "ff.db")
     store = open_store(path)
-    thread, gone = store._writer._thread, weakref.ref(store)
+    thread, gone = store.writer.thread, weakref.ref(store)
     del store
     gc.collect()
     assert gone() is None

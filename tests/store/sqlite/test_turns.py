@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def written(engine: SqliteBackend, by_thread: bool) -> None:
-    engine.store._writer._wary = 1_000_000 if by_thread else 0
+    engine.store.writer.thread_groups_left = 1_000_000 if by_thread else 0
 
 
 def end(held: Held, result: Any = b"out") -> Plan:
@@ -148,7 +148,7 @@ async def test_a_bad_plan_costs_neither_its_own_turn_nor_the_others(sqlite: Sqli
     )
     written(sqlite, True)
     said = list[str]()
-    sqlite.store._writer.write._db.set_trace_callback(said.append)
+    sqlite.store.writer.group_commit.db.set_trace_callback(said.append)
     many = [[end(held[0])], [end(held[1]), end(held[2], object()), end(held[3])], [end(held[4])]]
     turns = [sqlite.store.commit_and_sweep(plans, take(at), 1) for at, plans in enumerate(many)]
     *done, alone, swept = await asyncio.gather(
