@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from flowfabric.plan import Cond
@@ -95,19 +97,18 @@ def table(
     return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, owned, outbox, urgent)
 
 
+IndexOf = Callable[[str, str], Index]
+"""An index that still needs its name and its table."""
+
+
 def index(
-    name: str,
-    table: str,
-    order: str,
-    group: str = "",
-    *,
-    where: tuple[Cond, ...] = (),
-    primary: bool = False,
-    served_by: str = "",
-) -> Index:
+    order: str, group: str = "", *where: Cond, primary: bool = False, served_by: str = ""
+) -> IndexOf:
     """Columns are separated by commas; `desc` behind one makes it descend."""
     parts = order.split(", ")
     columns = tuple(part.removesuffix(" desc") for part in parts)
     descending = tuple(part.removesuffix(" desc") for part in parts if part.endswith(" desc"))
     groups = tuple(group.split(", ")) if group else ()
-    return Index(name, table, columns, groups, where, descending, primary, served_by)
+    return lambda name, table: Index(
+        name, table, columns, groups, where, descending, primary, served_by
+    )
