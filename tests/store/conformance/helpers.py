@@ -1,4 +1,4 @@
-"""What every case of the suite needs: rows with sensible values, plans to write them, and ways to look."""
+"""Helpers of the suite: rows with default values, plans that write them, and reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def default_of(column: Column) -> Any:
 
 
 def row_of(table: str, **values: Any) -> dict[str, Any]:
-    """A whole row: what is given, and something sensible elsewhere."""
+    """A whole row: the given values, and defaults for the other columns."""
     known = TABLES[table].names
     assert set(values) <= set(known), set(values) - set(known)
     return {
@@ -111,7 +111,7 @@ async def count(store: Store, table: str) -> int:
 
 
 async def image(store: Store) -> bytes:
-    """Everything a store holds."""
+    """All tables of a store as bytes."""
     return repr(await store.dump(TABLES)).encode()
 
 
@@ -120,7 +120,7 @@ async def scan(store: Store, read: Scan | Tally) -> list[tuple[Any, ...]]:
 
 
 class Rings:
-    """What a hub was told, in order."""
+    """The topics and due times announced to a hub, in order."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.topics: list[tuple[str, Any]] = []

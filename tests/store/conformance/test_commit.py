@@ -198,7 +198,7 @@ async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_ba
     assert await image(store) == before
 
 
-async def test_applied_says_the_time_and_what_was_asked_for(
+async def test_applied_contains_the_time_and_the_returning_columns(
     store: Store, clock: ManualClock
 ) -> None:
     await put(store, execution(1))
@@ -241,7 +241,7 @@ async def test_later_update_applies_when_it_matches(store: Store) -> None:
 # ---- several plans
 
 
-async def test_together_applies_all_and_answers_for_the_last(
+async def test_commit_together_applies_all_and_returns_the_last_answer(
     store: Store, clock: ManualClock
 ) -> None:
     await put(store, execution(1))
@@ -267,7 +267,7 @@ async def test_together_names_the_plan_that_was_refused(store: Store, bad: int) 
     assert await image(store) == before
 
 
-async def test_many_of_nothing_is_nothing(store: Store) -> None:
+async def test_commit_many_of_no_plans_returns_no_answers(store: Store) -> None:
     assert await store.commit_many([]) == []
 
 
@@ -302,13 +302,13 @@ async def test_many_inserts_with_duplicates_inside_keep_the_first_of_each(store:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 127])
-async def test_many_inserts_of_any_number_are_all_there(store: Store, n: int) -> None:
+async def test_many_inserts_of_any_number_are_all_written(store: Store, n: int) -> None:
     answers = await store.commit_many([execution(k, priority=k) for k in range(n)])
     assert all(isinstance(a, Applied) for a in answers)
     assert [(await get_execution(store, k))["priority"] for k in range(n)] == list(range(n))
 
 
-async def test_many_inserts_are_refused_one_by_one_where_another_row_forbids(store: Store) -> None:
+async def test_many_inserts_are_refused_individually_by_their_guards(store: Store) -> None:
     await put(store, insert(LANE, lane_id="shut", state="disabled"))
     plans = [
         ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
@@ -420,7 +420,7 @@ _TOUCH = Form(
 @pytest.mark.parametrize(
     "states", [[], ["ended"], ["created"], ["created", "ended", "created", "created"]]
 )
-async def test_update_many_changes_what_matches_be_it_nothing(
+async def test_update_many_changes_all_matching_rows_or_none(
     store: Store, states: list[str]
 ) -> None:
     await put(
@@ -481,7 +481,7 @@ async def test_upsert_inserts_first_and_changes_afterwards(store: Store) -> None
     )
 
 
-def test_an_upsert_cannot_decide_for_it_is_never_refused() -> None:
+def test_a_form_cannot_begin_with_an_upsert() -> None:
     lane = {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "t"}
     with pytest.raises(AssertionError, match="can be refused"):
         Form("t_lane_seen", Upsert(LANE, lane, {"updated_at_ms": Add(1)}))

@@ -144,7 +144,7 @@ async def test_the_injected_clock_decides(store: Store, clock: ManualClock) -> N
         assert (await store.load((Get(LANE, ("x",)),))).now_ms == now
 
 
-async def test_time_never_runs_backwards(store: Store, clock: ManualClock) -> None:
+async def test_time_never_runs_back(store: Store, clock: ManualClock) -> None:
     await put(store, execution(1))
     latest = clock.advance(10_000)
     assert await _stamp(store) == (latest, latest)

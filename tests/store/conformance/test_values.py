@@ -1,4 +1,4 @@
-"""Every word a value may be: as it is stored, as it is returned, and as another row refers to it."""
+"""Every kind of value: stored, returned, and referred to by another row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Expected = Callable[[int], Any]
 
 
 class Word(Struct):
-    """A column, what it and others hold before, the word put into it, and what that must come to at a time."""
+    """A column, the row before, the value written into it, and the expected result."""
 
     column: str
     word: Any
@@ -186,7 +186,7 @@ _REFERS = {"int": "lease_epoch", "text": "reason", "uuid": "lease_id"}
 
 
 def form_of(name: str, case: Word, *, told: bool) -> Form:
-    """Bare, the word only goes into its column; told, it is returned as well and an event refers to it."""
+    """Bare, the value is only stored; otherwise it is also returned, and an event refers to it."""
     head = Update(EXEC, VERSIONED, {**BUMP, case.column: case.word})
     if not told:
         return Form(f"t_bare {name}", head)
@@ -205,7 +205,7 @@ async def apply(store: Store, n: int, form: Form, case: Word) -> Applied:
 
 
 @pytest.mark.parametrize("name", WORDS)
-async def test_a_word_is_stored_returned_and_referred_to_as_what_it_means(
+async def test_a_value_is_stored_returned_and_referred_to(
     store: Store, clock: ManualClock, name: str
 ) -> None:
     case = WORDS[name]
@@ -407,7 +407,7 @@ async def test_a_later_row_uses_the_row_before_and_after(store: Store) -> None:
     )
 
 
-async def test_a_column_grows_by_a_value_of_the_call(store: Store) -> None:
+async def test_add_takes_a_value_of_the_call(store: Store) -> None:
     by = Form("t_grow", Update(EXEC, KEY, {"version": Add(Arg("by"))}), returning=("version",))
     await put(store, execution(1), execution(2, version=5))
     answers = await store.commit_many(

@@ -1,4 +1,4 @@
-"""A connection that began on an empty database is as good as a new one soon after the rows have come."""
+"""A connection opened on an empty database gets new plans soon after rows were inserted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def url() -> Iterator[str]:
 
 
 async def a_day_of_work(engine: Engine, first: int) -> None:
-    """Everything a worker calls, fifty times, on a lane of its own."""
+    """All calls of a worker, fifty times, on a separate lane."""
     wanted = range(first, first + RUNS)
     await create_all(
         engine, (CreateExecutionArgs(execution_id=ident(n), lane_id="own") for n in wanted)
@@ -44,7 +44,7 @@ async def a_day_of_work(engine: Engine, first: int) -> None:
 
 
 async def kept_plans(link: LazyConnection) -> dict[str, list[str]]:
-    """What is wrong with the plans of the statements this connection has prepared, by their text."""
+    """Offences of the plans that this connection has prepared, by statement."""
     connection: Any = await link.get()
     found = {}
     listed = await connection.fetch(
@@ -60,7 +60,7 @@ async def kept_plans(link: LazyConnection) -> dict[str, list[str]]:
     return found
 
 
-async def test_plans_made_while_there_was_nothing_do_not_outlive_it_for_long(url: str) -> None:
+async def test_plans_made_on_empty_tables_are_replaced(url: str) -> None:
     store = await PostgresStore(Options(url, writers=1, readers=1)).open()
     try:
         engine = Engine(store, seed=1)

@@ -1,4 +1,4 @@
-"""Statements on Postgres walk their index, however many rows wait and whatever the statistics say."""
+"""Statements on Postgres walk their index, whatever the number of rows and the statistics."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_every_statement_walks_its_index(url: str) -> None:
-    """One test for each state of the statistics: making the database takes longer than looking at all plans."""
+    """One test per state of the statistics, since creating the database takes longest."""
     with session(url, connections.WRITER_SETTINGS) as writer:
         for form in ALL.values():
             check_form(writer, form)
@@ -70,7 +70,7 @@ def test_every_statement_walks_its_index(url: str) -> None:
         check_claims(writer)
 
 
-def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_index_too() -> None:
+def test_a_range_planned_on_an_empty_table_walks_its_index() -> None:
     """A plan may be kept for as long as the connection."""
     url = empty("nothing", analyzed=True)
     with session(url, connections.READER_SETTINGS) as reader:
@@ -108,7 +108,7 @@ def check_form(writer: Session, form: Form) -> None:
         assert offences(found) == [], form
         joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
         assert not joins, (
-            f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+            f"{form}: rows are locked in the order of the arguments only when these are walked"
         )
 
 
@@ -126,7 +126,7 @@ def check_sweep(writer: Session, sql: str, form: Form) -> None:
 
 
 def check_cuts(writer: Session, form: Form) -> None:
-    """What goes from a stream is found without walking the stream: by time, or by its number among those of its mode."""
+    """Trimmed frames are found by time, or by their number within their mode."""
     sql = statement(form).sql
     found = prepared(writer, sql, nothing_for(sql))
     walked = [
@@ -176,7 +176,7 @@ def check_scans(reader: Session, index: Index) -> None:
 
 
 def check_tallies(reader: Session, index: Index) -> None:
-    """Of a group or of all, the first rows are counted as the index has them: what is sorted is at the most those."""
+    """The first rows of a group or of the index are counted in index order."""
     kinds = TABLES[index.table].kinds
     wanted = f"{index.table}_pkey" if index.primary else index_name(index)
     group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
@@ -222,7 +222,7 @@ def check_outbox(reader: Session, channel: str) -> None:
 
 
 def _claim(writer: Session, count: int) -> int:
-    """Claims rows for good; how many pages that took, counting what later steps touch as well."""
+    """Claims rows and commits; the number of pages read, later steps included."""
     params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "default", "{}", "w"]
     found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
     assert found[0]["Actual Rows"] == count
@@ -234,7 +234,7 @@ def _claim(writer: Session, count: int) -> int:
 
 
 def check_claims(writer: Session) -> None:
-    """Few pages at the start, for fifty runs of one plan, and behind thousands that were claimed and still stand in the index."""
+    """Few pages, also for fifty runs of one plan and behind thousands of dead index entries."""
     writer.execute(f"PREPARE claim AS {statement(SWEEPS['claim']).sql}")
     touched = [_claim(writer, 1) for _ in range(50)]
     assert max(touched) < FEW_BUFFERS, touched

@@ -1,4 +1,4 @@
-"""Many new rows in one statement: usually all are new, and if only one is not, each is told of itself."""
+"""Bulk inserts: all rows are written at once, and duplicates are answered individually."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIMISTIC, TOLERANT = statement_of(ADD_LANE).optimistic, statement_of(ADD_LANE)
 
 
 class Spied:
-    """A connection that remembers what was asked of it."""
+    """A connection that records its statements."""
 
     def __init__(self, connection: Any) -> None:
         self._connection, self.asked = connection, list[str]()
@@ -78,7 +78,7 @@ async def test_many_are_written_as_if_all_were_new(
     [[0], [OPTIMISTIC_FROM], [5, 6, 7], list(range(OPTIMISTIC_FROM + 1))],
     ids=["first", "last", "some", "all"],
 )
-async def test_the_ones_that_were_there_are_told_so_and_the_others_go_in(
+async def test_existing_rows_are_refused_and_the_others_are_inserted(
     options: Options, there: list[int]
 ) -> None:
     plans = named(OPTIMISTIC_FROM + 1)
@@ -106,8 +106,8 @@ async def test_another_error_is_not_taken_for_a_duplicate(options: Options) -> N
     await connection.close()
 
 
-async def test_only_those_that_went_in_are_announced(options: Options) -> None:
-    """The one that was there is the only one of its lane, and its deadline the earliest."""
+async def test_only_inserted_rows_are_announced(options: Options) -> None:
+    """The existing row is the only one of its lane, and its deadline the earliest."""
 
     def made(n: int) -> Plan:
         said = CreateExecutionArgs(
@@ -127,14 +127,14 @@ async def test_only_those_that_went_in_are_announced(options: Options) -> None:
     await connection.close()
 
 
-def test_only_what_may_be_there_already_is_hoped_for() -> None:
+def test_only_inserts_that_can_meet_their_key_have_an_optimistic_statement() -> None:
     assert OPTIMISTIC is not None and "ON CONFLICT" not in OPTIMISTIC and "ON CONFLICT" in TOLERANT
     create: Form = CREATE_READY
     hopeful = statement_of(create).optimistic
     assert hopeful is not None and "NOT EXISTS" in hopeful, "a closed lane still refuses"
 
 
-async def test_a_bulk_that_was_sent_before_is_all_duplicates(options: Options) -> None:
+async def test_a_repeated_bulk_is_all_duplicates(options: Options) -> None:
     async with engine_on(options) as engine:
         many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(3 * OPTIMISTIC_FROM)]
         first = await engine.create_executions(many[: 2 * OPTIMISTIC_FROM])
@@ -146,8 +146,8 @@ async def test_a_bulk_that_was_sent_before_is_all_duplicates(options: Options) -
         await world(engine)
 
 
-async def test_a_bulk_waits_for_whoever_is_about_to_write_one_of_its_ids(options: Options) -> None:
-    """And when that stands, it is told of that one and writes the others."""
+async def test_a_bulk_waits_for_a_transaction_that_writes_one_of_its_ids(options: Options) -> None:
+    """After that commit, the row is a duplicate and the others are written."""
     many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(OPTIMISTIC_FROM)]
     async with engine_on(options) as engine:
         await engine.set_lane_state("default", "active")
@@ -172,7 +172,7 @@ async def test_a_bulk_waits_for_whoever_is_about_to_write_one_of_its_ids(options
 @pytest.mark.parametrize(
     "word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["hopeful", "careful"]
 )
-async def test_a_bulk_whose_connection_is_lost_is_told_as_it_came_out(
+async def test_a_bulk_whose_connection_is_lost_returns_the_true_result(
     options: Options, how: Lost, word: str
 ) -> None:
     many = [
@@ -192,7 +192,7 @@ async def test_a_bulk_whose_connection_is_lost_is_told_as_it_came_out(
         assert proxy.lost == 1 and len((await world(engine)).executions) == OPTIMISTIC_FROM
 
 
-async def test_behind_a_pooler_it_is_the_same(options: Options) -> None:
+async def test_a_bulk_behind_a_pooler(options: Options) -> None:
     many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2 * OPTIMISTIC_FROM)]
     async with engine_on(structs.replace(options, pooler=True)) as engine:
         await engine.create_execution(many[3])
@@ -203,8 +203,8 @@ async def test_behind_a_pooler_it_is_the_same(options: Options) -> None:
         await world(engine)
 
 
-async def test_bulks_of_the_same_ids_from_two_sides_make_each_once(options: Options) -> None:
-    """Whoever comes second is told so, and finds out for which."""
+async def test_concurrent_bulks_of_the_same_ids_create_each_once(options: Options) -> None:
+    """The second bulk learns which rows are duplicates."""
     ids = [new_id() for _ in range(4 * OPTIMISTIC_FROM)]
     async with engine_on(options) as here, engine_on(options) as there:
 
@@ -227,7 +227,7 @@ async def test_bulks_of_the_same_ids_from_two_sides_make_each_once(options: Opti
         await world(here)
 
 
-async def test_a_duplicate_in_a_bulk_does_not_end_their_transaction(options: Options) -> None:
+async def test_a_duplicate_in_a_bulk_does_not_end_the_callers_transaction(options: Options) -> None:
     async with engine_on(options) as engine:
         known = new_id()
         await engine.create_execution(CreateExecutionArgs(execution_id=known))

@@ -1,4 +1,4 @@
-"""Sessions are ended, the server restarts or crashes: the engine goes on by itself, and what was acknowledged stands."""
+"""The engine survives ended sessions, restarts and crashes; acknowledged work remains."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SERVED = f"SELECT count(*) {OURS}"
 
 
 def end_sessions(options: Options) -> int:
-    """Those of ours on this database; how many there were."""
+    """Ends FlowFabric's sessions on this database; returns their number."""
     with plain(options) as db:
         return len(db.execute(f"SELECT pg_terminate_backend(pid, 5000) {OURS}").fetchall())
 
@@ -62,7 +62,7 @@ async def test_idle_sessions_that_were_ended_are_replaced(options: Options) -> N
         await world(engine)
 
 
-async def test_a_statement_that_is_not_answered_is_given_up(
+async def test_an_unanswered_statement_times_out(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "COMMAND_TIMEOUT_S", 0.2)
@@ -79,7 +79,7 @@ async def test_a_statement_that_is_not_answered_is_given_up(
 
 
 async def test_sessions_ended_behind_the_clients_back_are_replaced(options: Options) -> None:
-    """The very next statement meets the dead session, before the event loop has heard of it."""
+    """The next statement uses the dead session before the event loop has noticed."""
     async with engine_on(options) as engine:
         ident, handle = await running(engine)
         end_sessions(options)
@@ -106,7 +106,7 @@ async def test_a_session_ended_in_the_middle_of_a_completion_is_replaced(options
         await world(engine)
 
 
-async def test_a_session_ended_in_the_middle_of_a_question_is_replaced(options: Options) -> None:
+async def test_a_session_ended_in_the_middle_of_a_read_is_replaced(options: Options) -> None:
     async with opened(options) as store:
         await store.commit(lane("a"))
         with plain(options, autocommit=False) as other, plain(options) as looking:
@@ -154,7 +154,7 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
 async def working(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresBackend]:
-    """An engine whose loops give back at once what a lost answer left leased."""
+    """An engine whose loops reclaim at once what a lost answer left leased."""
     monkeypatch.setattr(leader, "ASK_EVERY_S", 0.05)
     settings = Settings(lease_reclaim_grace_ms=0)
     engine = await PostgresBackend.connect(options.url, settings=settings)
@@ -168,7 +168,7 @@ async def working(
 async def worked_off(
     engine: PostgresBackend, number: int, done: dict[ExecutionId, bytes | None]
 ) -> None:
-    """A worker as anybody would write it: what may be tried again is tried again."""
+    """A worker that retries retryable errors."""
     while len(done) < JOBS:
         try:
             for work in await engine.claim_many(
@@ -183,7 +183,7 @@ async def worked_off(
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
-async def test_a_server_that_comes_back_finds_the_engine_at_work(
+async def test_the_engine_continues_after_a_restart_of_the_server(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, crash: bool
 ) -> None:
     async with working(on_own_server, monkeypatch) as engine, asyncio.timeout(40):
@@ -205,7 +205,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
         await until(lambda: engine._loops is not None and engine._loops.leads)
 
 
-async def test_a_listener_that_found_nobody_listens_again(
+async def test_the_listener_reconnects(
     own_server: PostgresServer,
     on_own_server: Options,
     monkeypatch: pytest.MonkeyPatch,
@@ -227,7 +227,7 @@ async def test_a_listener_that_found_nobody_listens_again(
                 await asyncio.sleep(0.05)
 
 
-async def test_a_server_that_stays_away_is_told_and_then_found_again(
+async def test_an_unreachable_server_is_reported_and_found_again(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "RECONNECT_FOR_S", 0.1)
@@ -246,7 +246,7 @@ async def test_a_server_that_stays_away_is_told_and_then_found_again(
         assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_a_call_made_while_the_server_is_away_waits_for_it(
+async def test_a_call_during_an_outage_waits_for_the_server(
     own_server: PostgresServer, on_own_server: Options
 ) -> None:
     async with engine_on(on_own_server) as engine:

@@ -1,4 +1,4 @@
-"""Every form the rules declare, and what SQLite is told for it."""
+"""Every form of the rules, and its SQLite statements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _among(values: Iterable[Any]) -> Iterator[Form]:
 
 
 def declared() -> list[Form]:
-    """Each form once, wherever it is kept: by a name of a module or in a table of one."""
+    """Each form once, whether it is a module's name or inside a table."""
     modules = [
         importlib.import_module(m.name)
         for m in pkgutil.walk_packages(flowfabric.rules.__path__, "flowfabric.rules.")

@@ -1,4 +1,4 @@
-"""Statements walk their index: no sorting, and no reading of whole tables, however many rows wait."""
+"""Statements walk their index, without sorting and without full table scans."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _SOME = {"int": 1, "text": "lane", "uuid": b"\1" * 16, "uuidtext": b"\1" * 16, "
 
 _FILL = f"""
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
-INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
-    attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms,
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase,
+    eligibility_state, ownership_state,
+    attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms,
+        attempt_timeout_at_ms,
     deadline_at_ms, terminal_at_ms, terminal_outcome, required_capabilities)
 SELECT 0, randomblob(16), CASE i % 3 WHEN 0 THEN 'lane' ELSE 'other' END,
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'terminal' ELSE 'runnable' END,
@@ -104,7 +106,7 @@ def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: st
 @pytest.mark.parametrize(
     "name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)]
 )
-def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(
+def test_a_tally_walks_its_index_and_sorts_only_the_counted_rows(
     db: sqlite3.Connection, name: str
 ) -> None:
     index = INDEXES[name]
@@ -141,7 +143,7 @@ def test_no_statement_of_a_form_reads_a_whole_table(db: sqlite3.Connection, name
 @pytest.mark.parametrize(
     "name", [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")]
 )
-def test_what_goes_from_a_stream_is_found_without_walking_the_stream(
+def test_trimmed_frames_are_found_without_walking_the_stream(
     db: sqlite3.Connection, name: str
 ) -> None:
     cuts = [plan_of(db, sql) for sql in statements(ALL[name]) if sql.startswith("DELETE")]
@@ -154,7 +156,7 @@ def test_what_goes_from_a_stream_is_found_without_walking_the_stream(
     ]
 
 
-def test_the_guard_itself_notices_a_whole_table(db: sqlite3.Connection) -> None:
+def test_the_check_detects_a_full_table_scan(db: sqlite3.Connection) -> None:
     assert _whole_tables(plan_of(db, "SELECT 1 FROM ff_attempt WHERE worker_id = ?"))
     assert "TEMP B-TREE" in " ".join(
         plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind")

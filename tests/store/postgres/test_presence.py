@@ -1,4 +1,4 @@
-"""Who is alone tells nobody; who comes, goes or was not heard of is told what he may have missed."""
+"""A process that is alone sends no notifications; a new one finds what it missed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def alone() -> tuple[Presence, Time]:
     return made, clock
 
 
-def test_until_it_is_known_somebody_may_listen() -> None:
+def test_others_may_listen_until_the_answer_time_is_over() -> None:
     clock = Time()
     made = Presence(clock)
     clock.now = 1e9
@@ -50,7 +50,7 @@ def test_until_it_is_known_somebody_may_listen() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "hello", "here", "look"])
-def test_whatever_is_heard_shows_that_somebody_is_there(word: str) -> None:
+def test_every_message_shows_that_its_sender_is_present(word: str) -> None:
     made, clock = alone()
     assert made.receive("b", word) == "look", "he may have missed something"
     clock.now += 1e6
@@ -68,7 +68,7 @@ def test_only_a_hello_is_answered() -> None:
     ]
 
 
-def test_who_has_left_is_not_told_any_more() -> None:
+def test_a_process_that_left_is_not_notified() -> None:
     made, _ = alone()
     made.receive("b", "hello")
     made.receive("c", "hello")
@@ -77,14 +77,14 @@ def test_who_has_left_is_not_told_any_more() -> None:
     assert made.receive("nobody", "bye") == ""
 
 
-def test_after_a_break_it_asks_again() -> None:
+def test_hello_is_sent_again_after_an_interruption() -> None:
     made, clock = alone()
     assert made.begin() == "hello" and made.others_may_listen
     clock.now += ANSWER_S
     assert not made.others_may_listen
 
 
-async def test_words_ring_for_everybody_and_are_no_news() -> None:
+async def test_words_wake_all_waiters_and_are_not_counted_as_notifications() -> None:
     notifier = Notifier(_never, Wakeups(), "x")
     for word, rings in (("hello", True), ("look", True), ("here", False), ("bye", False)):
         with notifier.hub.waiter(("ready", "a")) as waiter:
@@ -93,7 +93,7 @@ async def test_words_ring_for_everybody_and_are_no_news() -> None:
     assert notifier.received == 0
 
 
-async def test_a_transaction_of_somebodys_own_listens_to_nothing() -> None:
+async def test_a_callers_transaction_does_not_count_as_a_listener() -> None:
     notifier = Notifier(_never, Wakeups(), "x")
     notifier.presence.begin()
     notifier.presence.alone_from = 0.0
@@ -118,7 +118,9 @@ def soon_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon_alone")
-async def test_who_is_alone_tells_nobody_until_somebody_comes(options: Options) -> None:
+async def test_a_process_that_is_alone_sends_nothing_until_another_listens(
+    options: Options,
+) -> None:
     async with engine_on(options) as here:
         await until(lonely(here))
         sent = here.store.notifier.sent
@@ -141,8 +143,10 @@ async def test_who_is_alone_tells_nobody_until_somebody_comes(options: Options) 
 
 
 @pytest.mark.usefixtures("soon_alone")
-async def test_what_was_not_told_is_looked_for(options: Options) -> None:
-    """The newcomer waits for work before the other has heard of him."""
+async def test_waiters_of_a_new_process_find_changes_it_was_not_notified_of(
+    options: Options,
+) -> None:
+    """The new process waits for work before the other has received its hello."""
     async with engine_on(options) as here:
         await until(lonely(here))
         notifier, noticed = here.store.notifier, list[tuple[Any, ...]]()
@@ -152,6 +156,7 @@ async def test_what_was_not_told_is_looked_for(options: Options) -> None:
         )  # type: ignore[method-assign]
         await notifier.stop()
         notifier.start()  # receives nothing for now
+        await until(lambda: notifier.is_listening)
         await until(lonely(here))
         async with engine_on(options) as there:
             await until(
@@ -171,10 +176,10 @@ async def test_what_was_not_told_is_looked_for(options: Options) -> None:
             assert asyncio.get_running_loop().time() - began < POLL_S / 2
 
 
-async def test_the_last_news_of_a_short_life_are_told(
+async def test_closing_sends_pending_notifications_before_the_notifier_connected(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its notifier has not even been connected when it is closed."""
+    """The store is closed before its notifier has connected."""
     async with engine_on(options) as there:
         waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
         await parked(there, "ready", "default")

@@ -1,4 +1,4 @@
-"""A claim whose rows were taken between its looking and its locking looks again; one that finds nothing to take does not."""
+"""A sweep whose rows were taken between read and lock is repeated while more rows match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAKE = Form(
 
 
 class Answers:
-    """A session that answers the claims and the questions in between from two lists."""
+    """A session that answers claims and probes from two lists."""
 
     def __init__(self, claims: list[list[Any]], there_is_more: list[bool]) -> None:
         self._claims, self._more = claims, there_is_more
@@ -47,7 +47,7 @@ class Answers:
         ([[] for _ in range(MAX_ATTEMPTS)], [True] * MAX_ATTEMPTS, [], MAX_ATTEMPTS),
     ],
 )
-async def test_an_empty_claim_looks_again_only_while_there_is_more(
+async def test_an_empty_sweep_is_repeated_only_while_more_rows_match(
     claims: list[list[Any]], more: list[bool], found: list[Any], asked: int
 ) -> None:
     session = Answers(claims, more)

@@ -1,4 +1,4 @@
-"""What is told to other processes at once, what waits for other news, and what is said when there is too much to say."""
+"""Which notifications are sent at once, which are delayed, and how they are shortened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def news(*topics: tuple[str, Any]) -> Effects:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[Notifier]:
-    """A notifier that takes news and sends nothing."""
+    """A notifier that never connects."""
 
     async def never() -> Any:
         await asyncio.Event().wait()
@@ -40,7 +40,7 @@ async def running() -> AsyncIterator[Notifier]:
     await notifier.stop()
 
 
-async def test_news_of_leases_waits_for_other_news() -> None:
+async def test_lease_events_wait_for_other_notifications() -> None:
     async with running() as notifier:
         notifier.publish(news((LEASE_EVENTS, None)), 0)
         assert not notifier.will_send
@@ -49,7 +49,7 @@ async def test_news_of_leases_waits_for_other_news() -> None:
         assert set(notifier.pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
 
 
-async def test_without_other_news_it_is_told_a_little_later() -> None:
+async def test_lease_events_are_sent_after_the_maximum_delay() -> None:
     async with running() as notifier:
         for _ in range(3):
             notifier.publish(news((LEASE_EVENTS, None)), 0)
@@ -57,7 +57,7 @@ async def test_without_other_news_it_is_told_a_little_later() -> None:
         await until(lambda: notifier.will_send)
 
 
-async def test_what_is_due_soon_is_told_at_once() -> None:
+async def test_a_due_time_soon_is_sent_at_once() -> None:
     async with running() as notifier:
         effects = news((LEASE_EVENTS, None))
         effects.due("delayed", 100)
@@ -65,7 +65,7 @@ async def test_what_is_due_soon_is_told_at_once() -> None:
         assert notifier.will_send
 
 
-def test_too_many_to_name_are_told_without_their_keys() -> None:
+def test_too_many_topics_are_sent_without_their_keys() -> None:
     many = news(("ready", "lane"), *(("frames", UUID(int=n)) for n in range(MAX_TOPICS + 1)))
     assert json.loads(message("me", many)) == ["me", [["ready", None], ["frames", None]], {}]
     long = news(*(("ready", f"{n}-{'x' * 200}") for n in range(MAX_TOPICS)))
@@ -78,7 +78,7 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
     ]
 
 
-async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
+async def test_a_topic_without_a_key_wakes_the_waiters_of_all_keys() -> None:
     async with running() as notifier:
         with (
             notifier.hub.waiter(("ready", "a")) as mine,
@@ -90,7 +90,7 @@ async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -
 
 
 class Line:
-    """A connection on which nothing is heard but what the test says, and which the test can cut."""
+    """A connection whose messages and end are controlled by the test."""
 
     def __init__(self) -> None:
         self.hear: Any = None
@@ -115,7 +115,7 @@ class Line:
     def terminate(self) -> None: ...
 
 
-async def test_what_becomes_of_the_listening_is_logged(
+async def test_listening_and_its_interruptions_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "flowfabric.postgres")
