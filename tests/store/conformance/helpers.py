@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from flowfabric.plan import Add, Applied, Arg, Cond, Form, Insert, Plan
+from flowfabric.plan import Add, After, Applied, Arg, Cond, Form, Insert, Plan
 from flowfabric.store.port import Get, Scan, Store, Tally
 from flowfabric.store.schema import TABLES, Column
 
@@ -47,6 +47,7 @@ _BY_KIND: dict[str, Any] = {
     "json": "{}",
     "list": (),
 }
+SAME_KEY = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 
 
 def uid(n: int) -> UUID:
@@ -142,3 +143,7 @@ class Rings:
     def _due(self, due: Callable[[str, float], None], timer: str, at_ms: float) -> None:
         self.dues.append((timer, at_ms))
         due(timer, at_ms)
+
+
+def on(form: Form, n: int, **args: Any) -> Plan:
+    return form(0, partition_key=0, execution_id=uid(n), **args)
