@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from benchmarks.raw import PAYLOAD
-from flowfabric.store.postgres.connections import WRITING
+from flowfabric.store.postgres.connections import WRITER_SETTINGS
 from flowfabric.store.sql.ddl import postgres_schema
 
 BATCH = 100
@@ -59,7 +59,7 @@ class RawPostgresLives:
     @classmethod
     async def open(cls, url: str) -> RawPostgresLives:
         """With the planner settings that serve these statements best, which are the engine's own."""
-        connection = await asyncpg.connect(url, server_settings=WRITING)
+        connection = await asyncpg.connect(url, server_settings=WRITER_SETTINGS)
         await connection.execute(postgres_schema())
         made = cls(connection)
         await made._all(WARM_UP, BATCH)

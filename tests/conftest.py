@@ -90,7 +90,7 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
 async def listening(store: PostgresStore) -> None:
     """A store that begins to listen rings once, for it may have missed something. No test counts what that sets off."""
     async with asyncio.timeout(30):
-        while not (store.options.pooler or store._bell._is_listening):  # noqa: ASYNC110
+        while not (store.options.pooler or store.notifier.is_listening):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 

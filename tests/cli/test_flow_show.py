@@ -325,7 +325,7 @@ def test_no_flows(path: Path) -> None:
 async def test_look_at_refuses_to_write_and_leaves_an_older_schema_alone(path: Path) -> None:
     await filled(path)
     engine = await look_at(str(path))
-    with pytest.raises(Unavailable, match="looked at only"):
+    with pytest.raises(Unavailable, match="opened read-only"):
         await engine.create_flow(CreateFlowArgs(flow_id=uuid4()))
     with pytest.raises(NotFound):
         await view_flow(engine, uuid4())

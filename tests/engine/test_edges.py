@@ -30,6 +30,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.leases import expiry, reclaim
+from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.wakeups import Wakeups
 from flowfabric.testing import ManualClock
 
@@ -166,7 +167,7 @@ def claiming(ident: Any, lease_id: Any) -> Any:
 async def test_a_claim_cancelled_before_its_turn_takes_nothing(sqlite: SqliteBackend) -> None:
     ident = await create(sqlite)
     gate = threading.Event()
-    blocker = sqlite.store._writer.submit("read", lambda db: gate.wait(5))
+    blocker = sqlite.store.writer.submit(Execute(lambda db: gate.wait(5)))
     task = asyncio.create_task(sqlite.claim(LANE, (), worker()))
     await asyncio.sleep(0)
     task.cancel()
@@ -313,11 +314,10 @@ class Failing:
 async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(
     sqlite: SqliteBackend,
 ) -> None:
-    writer: Any = sqlite.store._writer
-    writer.write._cursor = Failing(
-        writer.write._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version"
-    )
-    writer.look()
+    writer: Any = sqlite.store.writer
+    statements = ("COMMIT", "ROLLBACK", "PRAGMA data_version")
+    writer.group_commit.replace_cursor(lambda cursor: Failing(cursor, *statements))
+    writer.check_other_processes()
     for _ in range(2):
         with pytest.raises(TransportError, match="writing stopped"):
             await asyncio.wait_for(create(sqlite), 5)

@@ -314,9 +314,9 @@ async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:
     """No due time, no work: no loop runs again within its interval."""
     async with live(tmp_path) as engine:
         await asyncio.sleep(0.15)
-        jobs = engine.store._writer.jobs
+        jobs = engine.store.writer.jobs
         await asyncio.sleep(0.3)
-        assert engine.store._writer.jobs - jobs <= 1
+        assert engine.store.writer.jobs - jobs <= 1
 
 
 @pytest.mark.parametrize(

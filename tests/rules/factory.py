@@ -17,7 +17,8 @@ from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.states import VECTORS, entering
-from flowfabric.store.memory import MemoryStore, default_of
+from flowfabric.store.memory import MemoryStore
+from flowfabric.store.memory.evaluate import default_of
 from flowfabric.store.port import Get, Scan
 from flowfabric.store.schema import TABLES
 from flowfabric.testing.clock import START_MS, ManualClock

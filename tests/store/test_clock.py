@@ -14,7 +14,7 @@ HOUR = 3_600_000
 
 
 class Clocks:
-    """A wall clock that can be set and a monotonic one that cannot."""
+    """A wall clock that can be set, and a monotonic one."""
 
     def __init__(self) -> None:
         self.wall, self.ticks = 100 * HOUR, 0
@@ -39,7 +39,7 @@ def test_time_follows_the_wall_clock(clocks: Clocks) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 10 * 60_000, HOUR])
-def test_time_goes_on_while_the_wall_clock_is_behind(clocks: Clocks, step: int) -> None:
+def test_time_continues_while_the_wall_clock_is_behind(clocks: Clocks, step: int) -> None:
     before = clocks.now()
     clocks.wall -= step
     assert clocks.now() == before
@@ -60,7 +60,7 @@ def test_the_lead_shrinks_until_the_wall_clock_has_caught_up(clocks: Clocks) -> 
     assert clocks.pass_(1) == clocks.wall
 
 
-def test_a_wall_clock_that_has_passed_the_latest_time_told_is_followed_at_once(
+def test_a_wall_clock_ahead_of_the_latest_time_is_followed_at_once(
     clocks: Clocks,
 ) -> None:
     clocks.wall -= 1_000
@@ -68,7 +68,7 @@ def test_a_wall_clock_that_has_passed_the_latest_time_told_is_followed_at_once(
     assert clocks.pass_(2_000) == clocks.wall
 
 
-def test_after_a_blip_far_ahead_time_goes_on_within_the_greatest_lead(clocks: Clocks) -> None:
+def test_after_a_jump_far_ahead_time_stays_within_the_maximum_lead(clocks: Clocks) -> None:
     clocks.wall += MAX_LEAD_MS + HOUR
     far = clocks.now()
     clocks.wall -= MAX_LEAD_MS + HOUR
@@ -76,7 +76,7 @@ def test_after_a_blip_far_ahead_time_goes_on_within_the_greatest_lead(clocks: Cl
     assert clocks.pass_(2_000) == clocks.wall + MAX_LEAD_MS > far
 
 
-def test_the_systems_clock_is_carried_by_the_monotonic_one_and_others_stand() -> None:
+def test_the_system_clock_continues_and_an_injected_clock_stands_still() -> None:
     assert Ratchet(system_clock)._ticks is monotonic_ms
     wall = [5]
     now = Ratchet(lambda: wall[0])

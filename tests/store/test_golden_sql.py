@@ -1,4 +1,4 @@
-"""The list of forms is the list of statements: each is held to a golden text. FF_UPDATE_GOLDEN=1 writes them anew."""
+"""Each form's statements equal a golden text. FF_UPDATE_GOLDEN=1 rewrites the files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def test_the_statements_of_a_form_are_the_golden_ones(name: str, store: str) -> 
         path.write_text(text, encoding="utf-8")
         return
     assert path.exists(), (
-        f"{store}/{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest {Path(__file__).name} and read it"
+        f"{store}/{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest "
+        f"{Path(__file__).name} and read it"
     )
     stored = path.read_text(encoding="utf-8")
     diff = "".join(
@@ -86,7 +87,7 @@ def test_the_statements_of_a_form_are_the_golden_ones(name: str, store: str) -> 
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_no_golden_file_outlives_its_form(store: str) -> None:
+def test_every_golden_file_has_a_form(store: str) -> None:
     left = {path.stem for path in (GOLDEN / store).glob("*.sql")} - set(forms.ALL)
     if UPDATE:
         for name in left:

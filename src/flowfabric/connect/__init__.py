@@ -26,9 +26,9 @@ from flowfabric.errors import ConfigError
 from flowfabric.model.waitpoint import Seeded
 from flowfabric.store.clock import system_clock
 from flowfabric.store.port import Row
-from flowfabric.store.sqlite.errors import TROUBLE, reading
-from flowfabric.store.sqlite.opening import connect_to_look, unreadable
-from flowfabric.store.sqlite.read_only import ReadOnlySqlite, existing
+from flowfabric.store.sqlite.errors import SQLITE_ERRORS, read_tolerantly
+from flowfabric.store.sqlite.opening import cannot_read, connect_read_only
+from flowfabric.store.sqlite.read_only import ReadOnlySqlite, require_file
 from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.uri import parse_target
 
@@ -64,15 +64,15 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
     """Whole tables of a live or closed database, on one snapshot, without writing to it."""
     if is_postgres(url):
         return asyncio.run(_read_postgres(postgres_options(url), tables))
-    target = existing(parse_target(sqlite_path(url)))
+    target = require_file(parse_target(sqlite_path(url)))
     try:
-        db = connect_to_look(target)
+        db = connect_read_only(target)
         try:
-            return reading(db, lambda found: dump_tables(found, tables))
+            return read_tolerantly(db, lambda found: dump_tables(found, tables))
         finally:
             db.close()
-    except TROUBLE as error:
-        raise unreadable(error, target) from error
+    except SQLITE_ERRORS as error:
+        raise cannot_read(error, target) from error
 
 
 async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""The time that counts: injectable, and never running backwards."""
+"""The clock of a store: injectable, and never running back."""
 
 from __future__ import annotations
 
@@ -18,52 +18,50 @@ def monotonic_ms() -> int:
 
 
 MAX_LEAD_MS = 24 * 3_600_000
-"""Further ahead of the wall clock than this, time waits for it."""
+"""How far the clock may be ahead of the wall clock before it stops and waits for it."""
 
 
 class Ratchet:
-    """A clock that never runs back, so a wall clock that steps back revives no expired lease, and that does not stop either.
+    """A clock that never runs back and does not stop.
 
-    While the wall clock is behind the latest time told, time goes on by the monotonic clock, an eighth slower until the wall
-    clock has caught up, so that processes with different leads come together again. An injected clock brings its own `ticks`,
-    or stands still when it steps back.
+    A wall clock that is set back must not revive an expired lease. While it is behind the latest
+    time returned, the monotonic clock continues from there, an eighth slower, so that processes
+    with different leads converge. An injected clock brings its own `ticks`, or stands still.
     """
 
-    __slots__ = ("_clock", "_latest", "_left", "_lock", "_ticks")
+    __slots__ = ("_behind_since", "_clock", "_latest", "_lock", "_ticks")
 
     def __init__(self, clock: Clock, ticks: Clock | None = None) -> None:
         self._clock, self._latest = clock, 0
         self._ticks = monotonic_ms if ticks is None and clock is system_clock else ticks
-        self._left: tuple[int, int] | None = None
+        self._behind_since: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     def __call__(self) -> int:
         with self._lock:
             wall = self._clock()
             if wall >= self._latest:
-                self._latest, self._left = wall, None
+                self._latest, self._behind_since = wall, None
             elif self._ticks is not None:
-                self._latest = max(
-                    self._latest, min(self._carried(self._ticks()), wall + MAX_LEAD_MS)
-                )
+                ahead = min(self._continued(self._ticks()), wall + MAX_LEAD_MS)
+                self._latest = max(self._latest, ahead)
             return self._latest
 
     @property
     def is_ahead(self) -> bool:
-        """Whether time is told by the monotonic clock, for the wall clock is behind."""
+        """The wall clock is behind, so the monotonic clock determines the time."""
         with self._lock:
             return self._clock() < self._latest
 
-    def raise_to(self, told_ms: int) -> None:
-        """Another process of the same database has told this time already."""
+    def raise_to(self, time_ms: int) -> None:
+        """Another process of the same database has returned this time."""
         with self._lock:
-            bounded = min(told_ms, self._clock() + MAX_LEAD_MS)
+            bounded = min(time_ms, self._clock() + MAX_LEAD_MS)
             if bounded > self._latest:
-                self._latest, self._left = bounded, None
+                self._latest, self._behind_since = bounded, None
 
-    def _carried(self, tick: int) -> int:
-        """From where the wall clock was left."""
-        if self._left is None:
-            self._left = self._latest, tick
-        latest, since = self._left
+    def _continued(self, tick: int) -> int:
+        if self._behind_since is None:
+            self._behind_since = self._latest, tick
+        latest, since = self._behind_since
         return latest + (tick - since) * 7 // 8

@@ -1,421 +1,297 @@
-"""Indexes, declared once: each read and each sweep names one."""
+"""Indexes, declared once. Every scan and every sweep names one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from flowfabric.model.event import RESUMABLE
 from flowfabric.model.state import ENDED_PHASES, FAILED_OUTCOMES
 from flowfabric.plan import Cond
-from flowfabric.store.table import Index
+from flowfabric.store.table import Index, IndexOf, index
 
-_RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
-_READY = (_RUNNABLE, Cond("eligibility_state", "=", "eligible_now"))
-_ATTEMPT = ("partition_key", "execution_id", "attempt_index")
+
+def _of(table: str, **indexes: IndexOf) -> Iterator[Index]:
+    return (declared(name, table) for name, declared in indexes.items())
+
+
+def _is(column: str, value: str) -> Cond:
+    return Cond(column, "=", value)
+
+
+def _set(column: str) -> Cond:
+    return Cond(column, "not null")
+
+
+def _unset(column: str) -> Cond:
+    return Cond(column, "is null")
+
+
+_RUNNABLE = _is("lifecycle_phase", "runnable")
+_READY = (_RUNNABLE, _is("eligibility_state", "eligible_now"))
+_LEASED = _is("ownership_state", "leased")
+_LIMITED = Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota"))
 _ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
+_NOT_ENDED = Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended"))
+_NOT_FAILED = tuple(Cond("terminal_outcome", "!=", outcome) for outcome in FAILED_OUTCOMES)
+_OPEN = _unset("closed_at_ms")
+_ATTEMPT = "partition_key, execution_id, attempt_index"
 
-INDEXES: dict[str, Index] = {
-    i.name: i
-    for i in (
-        Index("executions", "ff_exec_core", ("execution_id",), ("partition_key",), primary=True),
-        Index(
-            "ready",
-            "ff_exec_core",
-            ("priority", "created_at_ms", "execution_id"),
-            ("lane_id", "namespace", "gate"),
-            _READY,
-            ("priority",),
+_DECLARED = (
+    *_of(
+        "ff_exec_core",
+        executions=index("execution_id", "partition_key", primary=True),
+        ready=index(
+            "priority desc, created_at_ms, execution_id", "lane_id, namespace, gate", *_READY
         ),
-        Index(
-            "ready_namespaces",
-            "ff_exec_core",
-            ("namespace",),
-            ("lane_id",),
-            _READY,
-            served_by="ready",
+        ready_namespaces=index("namespace", "lane_id", *_READY, served_by="ready"),
+        ready_gates=index("gate", "lane_id, namespace", *_READY, served_by="ready"),
+        held=index("execution_id", "quota_policy_id", _set("quota_policy_id"), _LEASED),
+        reserved=index(
+            "reserved_until_ms, execution_id",
+            "quota_policy_id",
+            _set("quota_policy_id"),
+            _set("reserved_until_ms"),
         ),
-        Index(
-            "ready_gates",
-            "ff_exec_core",
-            ("gate",),
-            ("lane_id", "namespace"),
-            _READY,
-            served_by="ready",
+        blocked_on=index(
+            "priority desc, created_at_ms, execution_id", "blocked_on", _LIMITED, _set("blocked_on")
         ),
-        Index(
-            "held",
-            "ff_exec_core",
-            ("execution_id",),
-            ("quota_policy_id",),
-            (Cond("quota_policy_id", "not null"), Cond("ownership_state", "=", "leased")),
+        delayed=index(
+            "delay_until_ms, execution_id",
+            "",
+            _RUNNABLE,
+            _is("eligibility_state", "not_eligible_until_time"),
         ),
-        Index(
-            "reserved",
-            "ff_exec_core",
-            ("reserved_until_ms", "execution_id"),
-            ("quota_policy_id",),
-            (Cond("quota_policy_id", "not null"), Cond("reserved_until_ms", "not null")),
+        leased=index("lease_expires_at_ms, execution_id", "", _LEASED),
+        lost=index(
+            "lease_expires_at_ms, execution_id",
+            "",
+            _is("ownership_state", "lease_expired_reclaimable"),
         ),
-        Index(
-            "blocked_on",
-            "ff_exec_core",
-            ("priority", "created_at_ms", "execution_id"),
-            ("blocked_on",),
-            (
-                Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota")),
-                Cond("blocked_on", "not null"),
-            ),
-            ("priority",),
+        attempt_timeout=index(
+            "attempt_timeout_at_ms, execution_id",
+            "",
+            _set("attempt_timeout_at_ms"),
+            _is("lifecycle_phase", "active"),
         ),
-        Index(
-            "delayed",
-            "ff_exec_core",
-            ("delay_until_ms", "execution_id"),
-            (),
-            (_RUNNABLE, Cond("eligibility_state", "=", "not_eligible_until_time")),
+        deadline=index("deadline_at_ms, execution_id", "", _set("deadline_at_ms"), _NOT_ENDED),
+        routed=index(
+            "last_transition_at, execution_id",
+            "",
+            _RUNNABLE,
+            _is("eligibility_state", "blocked_by_route"),
         ),
-        Index(
-            "leased",
-            "ff_exec_core",
-            ("lease_expires_at_ms", "execution_id"),
-            (),
-            (Cond("ownership_state", "=", "leased"),),
+        limited=index("last_transition_at, execution_id", "", _RUNNABLE, _LIMITED),
+        ended=index(
+            "terminal_at_ms, execution_id",
+            "lane_id",
+            _ENDED,
+            _unset("retain_until_ms"),
+            *_NOT_FAILED,
         ),
-        Index(
-            "lost",
-            "ff_exec_core",
-            ("lease_expires_at_ms", "execution_id"),
-            (),
-            (Cond("ownership_state", "=", "lease_expired_reclaimable"),),
+        failed=index(
+            "terminal_at_ms, execution_id",
+            "lane_id",
+            _ENDED,
+            _unset("retain_until_ms"),
+            Cond("terminal_outcome", "in", FAILED_OUTCOMES),
         ),
-        Index(
-            "attempt_timeout",
-            "ff_exec_core",
-            ("attempt_timeout_at_ms", "execution_id"),
-            (),
-            (Cond("attempt_timeout_at_ms", "not null"), Cond("lifecycle_phase", "=", "active")),
+        retained=index("retain_until_ms, execution_id", "lane_id", _ENDED, _set("retain_until_ms")),
+    ),
+    *_of(
+        "ff_attempt",
+        attempts=index("attempt_index", "partition_key, execution_id", primary=True),
+        last_attempt=index("attempt_index desc", "partition_key, execution_id", primary=True),
+    ),
+    *_of(
+        "ff_claim_grant",
+        grants=index("expires_at_ms, execution_id"),
+    ),
+    *_of(
+        "ff_lane_registry",
+        lanes=index("lane_id", primary=True),
+    ),
+    *_of(
+        "ff_idempotency",
+        idempotency=index("expires_at_ms, namespace, idempotency_key", "", _set("expires_at_ms")),
+    ),
+    *_of(
+        "ff_worker_registry",
+        workers=index("worker_instance_id", "namespace", primary=True),
+        all_workers=index("namespace, worker_instance_id", primary=True),
+        worker_expiry=index("expires_at_ms, namespace, worker_instance_id"),
+    ),
+    *_of(
+        "ff_worker_registry_event",
+        worker_events=index("event_at_ms, event_id"),
+    ),
+    *_of(
+        "ff_exec_core",
+        members=index("execution_id", "partition_key, flow_id", _set("flow_id")),
+        dependent=index(
+            "last_transition_at, execution_id",
+            "",
+            _RUNNABLE,
+            _is("eligibility_state", "blocked_by_dependencies"),
         ),
-        Index(
-            "deadline",
-            "ff_exec_core",
-            ("deadline_at_ms", "execution_id"),
-            (),
-            (
-                Cond("deadline_at_ms", "not null"),
-                Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended")),
-            ),
+    ),
+    *_of(
+        "ff_flow_core",
+        flows=index("flow_id", "partition_key", primary=True),
+        unsettled_flows=index("created_at_ms, flow_id", "", _unset("settled_at_ms")),
+        children_of=index(
+            "flow_id", "parent_partition, parent_execution_id", _set("parent_execution_id")
         ),
-        Index(
-            "routed",
-            "ff_exec_core",
-            ("last_transition_at", "execution_id"),
-            (),
-            (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_route")),
+    ),
+    *_of(
+        "ff_edge",
+        edges=index("edge_id", "partition_key, flow_id", primary=True),
+        edges_out=index("edge_id", "partition_key, upstream_eid"),
+        edges_in=index("edge_id", "partition_key, downstream_eid"),
+    ),
+    *_of(
+        "ff_edge_group",
+        groups_of_flow=index("downstream_eid", "partition_key, flow_id", primary=True),
+    ),
+    *_of(
+        "ff_pending_cancel_groups",
+        cancel_groups=index("enqueued_at_ms, flow_id, downstream_eid"),
+    ),
+    *_of(
+        "ff_cancel_backlog",
+        cancel_backlog=index("grace_until_ms, flow_id", "", _set("grace_until_ms")),
+        cancel_backlog_since=index("requested_at_ms, flow_id", "", _unset("grace_until_ms")),
+    ),
+    *_of(
+        "ff_cancel_backlog_member",
+        cancel_backlog_members=index("execution_id", "partition_key, flow_id", primary=True),
+    ),
+    *_of(
+        "ff_completion_event",
+        undispatched=index(
+            "committed_at_ms, event_id",
+            "",
+            _unset("dispatched_at_ms"),
+            _set("flow_id"),
+            Cond("outcome", "!=", RESUMABLE),
         ),
-        Index(
-            "limited",
-            "ff_exec_core",
-            ("last_transition_at", "execution_id"),
-            (),
-            (_RUNNABLE, Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota"))),
+    ),
+    *_of(
+        "ff_suspension_current",
+        suspended=index("suspended_at_ms, execution_id", "partition_key", _OPEN),
+        suspension_timeout=index("timeout_at_ms, execution_id", "", _OPEN, _set("timeout_at_ms")),
+    ),
+    *_of(
+        "ff_waitpoint_pending",
+        waitpoints_of=index("waitpoint_id", "partition_key, execution_id"),
+        waitpoint_expiry=index(
+            "expires_at_ms, waitpoint_id", "", _is("state", "pending"), _set("expires_at_ms")
         ),
-        Index(
-            "ended",
-            "ff_exec_core",
-            ("terminal_at_ms", "execution_id"),
-            ("lane_id",),
-            (
-                _ENDED,
-                Cond("retain_until_ms", "is null"),
-                *(Cond("terminal_outcome", "!=", outcome) for outcome in FAILED_OUTCOMES),
-            ),
+        open_waitpoints=index(
+            "created_at_ms, waitpoint_id", "", Cond("state", "in", ("pending", "active"))
         ),
-        Index(
-            "failed",
-            "ff_exec_core",
-            ("terminal_at_ms", "execution_id"),
-            ("lane_id",),
-            (
-                _ENDED,
-                Cond("retain_until_ms", "is null"),
-                Cond("terminal_outcome", "in", FAILED_OUTCOMES),
-            ),
+    ),
+    *_of(
+        "ff_signal",
+        signals_of=index("accepted_at_ms, signal_id", "partition_key, execution_id"),
+    ),
+    *_of(
+        "ff_signal_dedup",
+        signal_dedup_expiry=index("expires_at_ms, waitpoint_id, idempotency_key"),
+    ),
+    *_of(
+        "ff_suspend_dedup",
+        suspend_dedup_expiry=index("expires_at_ms, idempotency_key"),
+    ),
+    *_of(
+        "ff_signal_dedup",
+        signal_dedup_of=index("waitpoint_id, idempotency_key", "partition_key, execution_id"),
+    ),
+    *_of(
+        "ff_suspend_dedup",
+        suspend_dedup_of=index("idempotency_key", "partition_key, execution_id"),
+    ),
+    *_of(
+        "ff_waitpoint_hmac",
+        hmac_keys=index("kid", primary=True),
+    ),
+    *_of(
+        "ff_budget_policy",
+        budgets=index("budget_id", primary=True),
+        budget_resets=index("next_reset_at_ms, budget_id", "", _set("next_reset_at_ms")),
+    ),
+    *_of(
+        "ff_budget_usage",
+        usage_of=index("dimensions_key", "budget_id", primary=True),
+    ),
+    *_of(
+        "ff_budget_usage_dedup",
+        usage_dedup_expiry=index("expires_at_ms, budget_id, dedup_key"),
+    ),
+    *_of(
+        "ff_budget_usage_by_exec",
+        ledger_of=index("dimensions_key, budget_id", "partition_key, execution_id", primary=True),
+        ledger_of_budget=index("partition_key, execution_id, dimensions_key", "budget_id"),
+    ),
+    *_of(
+        "ff_quota_policy",
+        quotas=index("quota_policy_id", primary=True),
+    ),
+    *_of(
+        "ff_quota_window",
+        quota_window=index(
+            "admitted_at_ms, execution_id", "quota_policy_id, dimension", primary=True
         ),
-        Index(
-            "retained",
-            "ff_exec_core",
-            ("retain_until_ms", "execution_id"),
-            ("lane_id",),
-            (_ENDED, Cond("retain_until_ms", "not null")),
+        quota_entries=index(
+            "dimension, admitted_at_ms, execution_id", "quota_policy_id", primary=True
         ),
-        Index(
-            "attempts",
-            "ff_attempt",
-            ("attempt_index",),
-            ("partition_key", "execution_id"),
-            primary=True,
+    ),
+    *_of(
+        "ff_quota_admitted",
+        quota_admitted=index("execution_id", "quota_policy_id", primary=True),
+    ),
+    *_of(
+        "ff_limit_scope",
+        limit_scopes=index("scope_type, scope_id, kind, limit_id", primary=True),
+    ),
+    *_of(
+        "ff_lane_gate",
+        lane_gates=index("gate", "lane_id, namespace", primary=True),
+        gates_of_lane=index("namespace, gate", "lane_id", primary=True),
+    ),
+    *_of(
+        "ff_schedule",
+        schedules=index("name", "namespace", primary=True),
+    ),
+    *_of(
+        "ff_step",
+        steps=index("position", "partition_key, execution_id", primary=True),
+    ),
+    *_of(
+        "ff_stream_frame",
+        frames=index("ts_ms, seq", _ATTEMPT, primary=True),
+        kept_frames=index("ts_ms, seq", _ATTEMPT, Cond("mode", "!=", "best_effort"), primary=True),
+        durable_frames=index("ts_ms, seq", _ATTEMPT, _is("mode", "durable"), primary=True),
+        passing_frames=index("mode_number", f"{_ATTEMPT}, mode", Cond("mode", "!=", "durable")),
+        frames_by_caller=index("client_seq", _ATTEMPT, _set("client_seq")),
+        expiring_frames=index(
+            "expires_at_ms, execution_id, attempt_index, ts_ms, seq", "", _set("expires_at_ms")
         ),
-        Index(
-            "last_attempt",
-            "ff_attempt",
-            ("attempt_index",),
-            ("partition_key", "execution_id"),
-            descending=("attempt_index",),
-            primary=True,
-        ),
-        Index("grants", "ff_claim_grant", ("expires_at_ms", "execution_id")),
-        Index("lanes", "ff_lane_registry", ("lane_id",), primary=True),
-        Index(
-            "idempotency",
-            "ff_idempotency",
-            ("expires_at_ms", "namespace", "idempotency_key"),
-            where=(Cond("expires_at_ms", "not null"),),
-        ),
-        Index(
-            "workers", "ff_worker_registry", ("worker_instance_id",), ("namespace",), primary=True
-        ),
-        Index(
-            "all_workers", "ff_worker_registry", ("namespace", "worker_instance_id"), primary=True
-        ),
-        Index(
-            "worker_expiry",
-            "ff_worker_registry",
-            ("expires_at_ms", "namespace", "worker_instance_id"),
-        ),
-        Index("worker_events", "ff_worker_registry_event", ("event_at_ms", "event_id")),
-        Index(
-            "members",
-            "ff_exec_core",
-            ("execution_id",),
-            ("partition_key", "flow_id"),
-            (Cond("flow_id", "not null"),),
-        ),
-        Index(
-            "dependent",
-            "ff_exec_core",
-            ("last_transition_at", "execution_id"),
-            (),
-            (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_dependencies")),
-        ),
-        Index("flows", "ff_flow_core", ("flow_id",), ("partition_key",), primary=True),
-        Index(
-            "unsettled_flows",
-            "ff_flow_core",
-            ("created_at_ms", "flow_id"),
-            (),
-            (Cond("settled_at_ms", "is null"),),
-        ),
-        Index(
-            "children_of",
-            "ff_flow_core",
-            ("flow_id",),
-            ("parent_partition", "parent_execution_id"),
-            (Cond("parent_execution_id", "not null"),),
-        ),
-        Index("edges", "ff_edge", ("edge_id",), ("partition_key", "flow_id"), primary=True),
-        Index("edges_out", "ff_edge", ("edge_id",), ("partition_key", "upstream_eid")),
-        Index("edges_in", "ff_edge", ("edge_id",), ("partition_key", "downstream_eid")),
-        Index(
-            "groups_of_flow",
-            "ff_edge_group",
-            ("downstream_eid",),
-            ("partition_key", "flow_id"),
-            primary=True,
-        ),
-        Index(
-            "cancel_groups",
-            "ff_pending_cancel_groups",
-            ("enqueued_at_ms", "flow_id", "downstream_eid"),
-        ),
-        Index(
-            "cancel_backlog",
-            "ff_cancel_backlog",
-            ("grace_until_ms", "flow_id"),
-            (),
-            (Cond("grace_until_ms", "not null"),),
-        ),
-        Index(
-            "cancel_backlog_since",
-            "ff_cancel_backlog",
-            ("requested_at_ms", "flow_id"),
-            (),
-            (Cond("grace_until_ms", "is null"),),
-        ),
-        Index(
-            "cancel_backlog_members",
-            "ff_cancel_backlog_member",
-            ("execution_id",),
-            ("partition_key", "flow_id"),
-            primary=True,
-        ),
-        Index(
-            "undispatched",
-            "ff_completion_event",
-            ("committed_at_ms", "event_id"),
-            (),
-            (
-                Cond("dispatched_at_ms", "is null"),
-                Cond("flow_id", "not null"),
-                Cond("outcome", "!=", RESUMABLE),
-            ),
-        ),
-        Index(
-            "suspended",
-            "ff_suspension_current",
-            ("suspended_at_ms", "execution_id"),
-            ("partition_key",),
-            (Cond("closed_at_ms", "is null"),),
-        ),
-        Index(
-            "suspension_timeout",
-            "ff_suspension_current",
-            ("timeout_at_ms", "execution_id"),
-            (),
-            (Cond("closed_at_ms", "is null"), Cond("timeout_at_ms", "not null")),
-        ),
-        Index(
-            "waitpoints_of",
-            "ff_waitpoint_pending",
-            ("waitpoint_id",),
-            ("partition_key", "execution_id"),
-        ),
-        Index(
-            "waitpoint_expiry",
-            "ff_waitpoint_pending",
-            ("expires_at_ms", "waitpoint_id"),
-            (),
-            (Cond("state", "=", "pending"), Cond("expires_at_ms", "not null")),
-        ),
-        Index(
-            "open_waitpoints",
-            "ff_waitpoint_pending",
-            ("created_at_ms", "waitpoint_id"),
-            (),
-            (Cond("state", "in", ("pending", "active")),),
-        ),
-        Index(
-            "signals_of",
-            "ff_signal",
-            ("accepted_at_ms", "signal_id"),
-            ("partition_key", "execution_id"),
-        ),
-        Index(
-            "signal_dedup_expiry",
-            "ff_signal_dedup",
-            ("expires_at_ms", "waitpoint_id", "idempotency_key"),
-        ),
-        Index("suspend_dedup_expiry", "ff_suspend_dedup", ("expires_at_ms", "idempotency_key")),
-        Index(
-            "signal_dedup_of",
-            "ff_signal_dedup",
-            ("waitpoint_id", "idempotency_key"),
-            ("partition_key", "execution_id"),
-        ),
-        Index(
-            "suspend_dedup_of",
-            "ff_suspend_dedup",
-            ("idempotency_key",),
-            ("partition_key", "execution_id"),
-        ),
-        Index("hmac_keys", "ff_waitpoint_hmac", ("kid",), primary=True),
-        Index("budgets", "ff_budget_policy", ("budget_id",), primary=True),
-        Index(
-            "budget_resets",
-            "ff_budget_policy",
-            ("next_reset_at_ms", "budget_id"),
-            (),
-            (Cond("next_reset_at_ms", "not null"),),
-        ),
-        Index("usage_of", "ff_budget_usage", ("dimensions_key",), ("budget_id",), primary=True),
-        Index(
-            "usage_dedup_expiry",
-            "ff_budget_usage_dedup",
-            ("expires_at_ms", "budget_id", "dedup_key"),
-        ),
-        Index(
-            "ledger_of",
-            "ff_budget_usage_by_exec",
-            ("dimensions_key", "budget_id"),
-            ("partition_key", "execution_id"),
-            primary=True,
-        ),
-        Index(
-            "ledger_of_budget",
-            "ff_budget_usage_by_exec",
-            ("partition_key", "execution_id", "dimensions_key"),
-            ("budget_id",),
-        ),
-        Index("quotas", "ff_quota_policy", ("quota_policy_id",), primary=True),
-        Index(
-            "quota_window",
-            "ff_quota_window",
-            ("admitted_at_ms", "execution_id"),
-            ("quota_policy_id", "dimension"),
-            primary=True,
-        ),
-        Index(
-            "quota_entries",
-            "ff_quota_window",
-            ("dimension", "admitted_at_ms", "execution_id"),
-            ("quota_policy_id",),
-            primary=True,
-        ),
-        Index(
-            "quota_admitted",
-            "ff_quota_admitted",
-            ("execution_id",),
-            ("quota_policy_id",),
-            primary=True,
-        ),
-        Index(
-            "limit_scopes",
-            "ff_limit_scope",
-            ("scope_type", "scope_id", "kind", "limit_id"),
-            primary=True,
-        ),
-        Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id", "namespace"), primary=True),
-        Index("gates_of_lane", "ff_lane_gate", ("namespace", "gate"), ("lane_id",), primary=True),
-        Index("schedules", "ff_schedule", ("name",), ("namespace",), primary=True),
-        Index("steps", "ff_step", ("position",), ("partition_key", "execution_id"), primary=True),
-        Index("frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, primary=True),
-        Index(
-            "kept_frames",
-            "ff_stream_frame",
-            ("ts_ms", "seq"),
-            _ATTEMPT,
-            (Cond("mode", "!=", "best_effort"),),
-            primary=True,
-        ),
-        Index(
-            "durable_frames",
-            "ff_stream_frame",
-            ("ts_ms", "seq"),
-            _ATTEMPT,
-            (Cond("mode", "=", "durable"),),
-            primary=True,
-        ),
-        Index(
-            "passing_frames",
-            "ff_stream_frame",
-            ("mode_number",),
-            (*_ATTEMPT, "mode"),
-            (Cond("mode", "!=", "durable"),),
-        ),
-        Index(
-            "frames_by_caller",
-            "ff_stream_frame",
-            ("client_seq",),
-            _ATTEMPT,
-            (Cond("client_seq", "not null"),),
-        ),
-        Index(
-            "expiring_frames",
-            "ff_stream_frame",
-            ("expires_at_ms", "execution_id", "attempt_index", "ts_ms", "seq"),
-            (),
-            (Cond("expires_at_ms", "not null"),),
-        ),
-        Index("signal_events_of", "ff_signal_event", ("event_id",), ("execution_id",)),
-        Index("lease_events_of", "ff_lease_event", ("event_id",), ("execution_id",)),
-        Index("completion_events_of", "ff_completion_event", ("event_id",), ("execution_id",)),
-        Index("operator_events_of", "ff_operator_event", ("event_id",), ("execution_id",)),
-    )
-}
+    ),
+    *_of(
+        "ff_signal_event",
+        signal_events_of=index("event_id", "execution_id"),
+    ),
+    *_of(
+        "ff_lease_event",
+        lease_events_of=index("event_id", "execution_id"),
+    ),
+    *_of(
+        "ff_completion_event",
+        completion_events_of=index("event_id", "execution_id"),
+    ),
+    *_of(
+        "ff_operator_event",
+        operator_events_of=index("event_id", "execution_id"),
+    ),
+)
+INDEXES: dict[str, Index] = {index.name: index for index in _DECLARED}

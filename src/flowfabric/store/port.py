@@ -1,4 +1,4 @@
-"""What an engine asks of a store. Implement this and run the conformance suite; no rule has to be written."""
+"""The interface of a store. An implementation is checked by the conformance suite."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CATCH_UP_PAGE = 1_024
 
 
 class Get(Struct, frozen=True):
-    """One row by its key; `columns` narrows it."""
+    """One row by its key. Without `columns`, a read returns all columns."""
 
     table: str
     key: tuple[Any, ...]
@@ -28,9 +28,9 @@ class Get(Struct, frozen=True):
 
 
 class Scan(Struct, frozen=True):
-    """Rows of a declared index: one group, in its order, after a position, up to a bound on its first column.
+    """Rows of one group of a declared index, in its order.
 
-    `columns` narrows the rows; empty means all of them.
+    `after` is a position, the values of the index's order; `upto` bounds its first column.
     """
 
     index: str
@@ -42,7 +42,7 @@ class Scan(Struct, frozen=True):
 
 
 class GetAll(Struct, frozen=True):
-    """Many rows of one table by their keys: those that exist, in no particular order."""
+    """The rows of one table that exist under these keys, in any order."""
 
     table: str
     keys: Sequence[tuple[Any, ...]]
@@ -50,7 +50,7 @@ class GetAll(Struct, frozen=True):
 
 
 class ScanAll(Struct, frozen=True):
-    """The first rows of many groups of a declared index, group after group in no particular order."""
+    """The first rows of many groups of a declared index; the groups come in any order."""
 
     index: str
     groups: Sequence[tuple[Any, ...]]
@@ -71,9 +71,9 @@ class ScanAll(Struct, frozen=True):
 
 
 class Tally(Struct, frozen=True):
-    """How many rows of a declared index share the values of some columns: rows of those values, then the number.
+    """The values of some columns and the number of rows that share them.
 
-    Of one group, or without one of the whole index, in its order, and never of more than the first `limit` rows.
+    Counts the first `limit` rows of one group of a declared index, or of the whole index.
     """
 
     index: str
@@ -86,14 +86,17 @@ Read = Get | Scan | GetAll | ScanAll | Tally
 
 
 class Loaded(Struct, frozen=True):
-    """The store's clock, and one list of rows per read, in the order asked. Rows are tuples in column order."""
+    """The store's clock, and one list of rows per read. Rows are tuples in column order."""
 
     now_ms: int
     rows: list[list[Row]]
 
 
 class Store(Protocol):
-    """A store applies plans atomically, hands out rows, and rings the hub after each commit. Texts hold no NUL."""
+    """Applies plans atomically, reads rows, and rings the hub after each commit.
+
+    Texts contain no NUL.
+    """
 
     @property
     def label(self) -> str: ...
@@ -108,51 +111,55 @@ class Store(Protocol):
     def hub(self) -> Wakeups: ...
 
     def prepare(self) -> Awaitable[str | None]:
-        """Makes the schema current; what was done, or None."""
+        """Migrates the schema; returns what was done, or None."""
 
     def close(self) -> Awaitable[None]: ...
 
     def now_ms(self) -> Awaitable[int]: ...
 
-    def inside(self, connection: Any) -> Store:
-        """This store in the transaction of a user's own connection, where there is such a thing."""
+    def inside(self, connection: object) -> Store:
+        """This store in the transaction of a caller's own connection, where that is possible."""
 
     def commit(self, plan: Plan) -> Awaitable[Answer]: ...
 
     def commit_together(self, plans: Sequence[Plan]) -> Awaitable[Answer]:
-        """All of them in order, or none; answers for the last."""
+        """All of them in order, or none; the answer to the last."""
 
     def commit_many(self, plans: Sequence[Plan]) -> Awaitable[list[Answer]]:
-        """Each on its own; the answers in the order given, an exception standing for a plan that could not be run."""
+        """Each on its own, answered in order; a plan that failed is answered by an exception."""
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
-        """Picks up to `limit` rows and applies the form to each; its `returning` columns, in pick order."""
+        """Applies the form to up to `limit` picked rows; returns its `returning` columns."""
 
     def sweeps(
         self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
     ) -> Awaitable[list[list[Row]] | Refused]:
-        """Plans in order, then sweeps, each with its limit, all in one transaction: refused by a plan, nothing is written."""
+        """Plans in order, then sweeps, in one transaction; a refused plan writes nothing."""
 
     def commit_and_sweep(
         self, plans: Sequence[Plan], plan: Plan, limit: int
     ) -> Awaitable[tuple[list[Answer], list[Row]]]:
-        """As `commit_many` and `sweep` would answer, in one journey where that can be.
+        """`commit_many` and `sweep`, in one round trip where possible.
 
-        It looks once: where others took what it had seen, it comes back with nothing although there is more.
+        The sweep does not retry: it returns nothing when other callers took the rows it selected,
+        even if more rows match.
         """
 
     def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]: ...
 
     def read_events(self, channel: str, after: int, limit: int) -> Awaitable[list[Row]]:
-        """Committed events above a number, ascending, without gaps. What cannot be read in a row stays as it is stored."""
+        """Committed events above a number, ascending, without gaps.
+
+        An unreadable row is returned as it is stored.
+        """
 
     def last_event(self, channel: str) -> Awaitable[int]: ...
 
     def next_due(self, index: str) -> Awaitable[int | None]:
-        """The first column of the first row of a declared index, or None when it is empty."""
+        """The first column of the first row of a declared index; None when it is empty."""
 
     def longest_writer(self) -> Awaitable[LongWriter | None]:
-        """The transaction that has been writing longest, where others than the engine write to the server."""
+        """The longest write transaction, where other programs write to the same server."""
 
     def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
-        """Whole tables, for the checkers."""
+        """Whole tables, for verification."""

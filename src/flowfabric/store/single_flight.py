@@ -1,4 +1,4 @@
-"""What is under way already is not begun again: whoever asks for the same meanwhile shares it."""
+"""Callers that ask for the same thing share one call in progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """One call per key at a time. It goes on for the others when one who waits for it gives up."""
+    """One call per key at a time; a cancelled caller does not cancel it for the others."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Future[Any]] = {}

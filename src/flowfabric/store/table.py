@@ -1,8 +1,8 @@
-"""What a table and an index are."""
+"""The types of the schema declaration: columns, tables and indexes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -13,11 +13,14 @@ class Column(Struct, frozen=True):
     name: str
     kind: str
     null: bool
-    default: Any
+    default: int | str | None
 
 
 class Child(Struct, frozen=True):
-    """Rows of another table that go when their owner goes: its key columns hold the owner's, `renamed` ones by another name."""
+    """A table whose rows are deleted with their owner: its key columns hold the owner's key.
+
+    `renamed` pairs an owner's key column with the child's column of another name.
+    """
 
     table: str
     renamed: tuple[tuple[str, str], ...] = ()
@@ -27,7 +30,7 @@ class Child(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """News of an outbox that is not `urgent` may wait for other news on its way to other processes."""
+    """An outbox that is not `urgent` may delay its notifications to other processes."""
 
     name: str
     columns: tuple[Column, ...]
@@ -38,11 +41,16 @@ class Table(Struct, frozen=True):
     outbox: bool = False
     urgent: bool = True
 
+    @property
+    def is_numbered(self) -> bool:
+        """The database draws the key, so an insert never meets an existing row."""
+        return self.columns[0].kind == "auto"
+
 
 class Index(Struct, frozen=True):
-    """Rows for which `where` holds, in `order` within each `group`.
+    """Rows that satisfy `where`, in `order` within each `group`.
 
-    `primary` means that the table's own key serves it, `served_by` names another index that does: nothing is made for either.
+    A `primary` index is the table's key, and `served_by` names another index: neither is created.
     """
 
     name: str
@@ -55,8 +63,14 @@ class Index(Struct, frozen=True):
     served_by: str = ""
 
     @property
-    def is_made(self) -> bool:
+    def is_created(self) -> bool:
         return not self.primary and not self.served_by
+
+    def bound_column(self) -> str:
+        """The column that an upper bound compares: the first of the order, which must ascend."""
+        first = self.order[0]
+        assert first not in self.descending, f"{self.name}: a bound needs an ascending index"
+        return first
 
 
 def table(
@@ -68,18 +82,33 @@ def table(
     urgent: bool = True,
 ) -> Table:
     parsed, key = [], []
-    for line in columns.replace("\n", " ").split(","):
-        column, _, rest = line.strip().partition(" ")
-        if not column:
-            continue
+    for text in columns.split(","):
+        column, _, rest = text.strip().partition(" ")
         kind, _, default = rest.partition("=")
         if kind.endswith("!"):
             key.append(column)
         plain = kind.rstrip("!?")
-        value: Any = None
+        value: int | str | None = None
         if default:
             value = int(default) if plain == "int" else default.strip("'")
         parsed.append(Column(column, plain, kind.endswith("?"), value))
     kinds = {column.name: column.kind for column in parsed}
     owned = tuple(c if isinstance(c, Child) else Child(c) for c in children)
     return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, owned, outbox, urgent)
+
+
+IndexOf = Callable[[str, str], Index]
+"""An index that still needs its name and its table."""
+
+
+def index(
+    order: str, group: str = "", *where: Cond, primary: bool = False, served_by: str = ""
+) -> IndexOf:
+    """Columns are separated by commas; `desc` behind one makes it descend."""
+    parts = order.split(", ")
+    columns = tuple(part.removesuffix(" desc") for part in parts)
+    descending = tuple(part.removesuffix(" desc") for part in parts if part.endswith(" desc"))
+    groups = tuple(group.split(", ")) if group else ()
+    return lambda name, table: Index(
+        name, table, columns, groups, where, descending, primary, served_by
+    )

@@ -1,4 +1,4 @@
-"""Wake-ups inside one process. A hint only: who is woken looks again, and the rows are the truth."""
+"""Wake-ups inside one process. They are hints: a woken waiter reads the rows again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkWaiter(Protocol):
 
 
 class Waiter:
-    """Rings at most once per wait. Arm it, look, then wait: nothing that happens in between is missed."""
+    """Arm it, read the rows, then wait: a change in between is not missed."""
 
     __slots__ = ("_event", "_hub", "_loop", "topics")
 
@@ -64,11 +64,11 @@ class Waiter:
         if running is self._loop:
             self._event.set()
             return
-        with suppress(RuntimeError):  # that loop is closed; nobody waits there any more
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout_s: float | None) -> bool:
-        """True when rung, False when the time is up."""
+        """True when rung, False at the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()
@@ -78,9 +78,9 @@ class Waiter:
 
 
 class Wakeups:
-    """Who waits for what, how often what is followed has rung, and when each timer topic was last said to be due.
+    """Waiters by topic, counts of followed topics, and the planned time of each timer topic.
 
-    Shared by event loops of several threads: the loops have their own.
+    Event loops of several threads share it.
     """
 
     def __init__(self) -> None:
@@ -88,13 +88,13 @@ class Wakeups:
         self.waiters: dict[Topic, set[Waiter]] = {}
         self.counts: dict[Topic, int] = {}
         self._planned: dict[str, float] = {}
-        self._heard: dict[str, float] = {}
+        self._due_during_pass: dict[str, float] = {}
 
     def waiter(self, *topics: Topic) -> Waiter:
         return Waiter(self, topics)
 
     def follow(self, topic: Topic) -> int:
-        """How often it has rung since somebody began to ask: who keeps something at hand sees that it may be outdated."""
+        """How often the topic has rung since the first call; a change outdates a cached value."""
         return self.counts.setdefault(topic, 0)
 
     def ring(self, topics: Iterable[Topic]) -> None:
@@ -105,43 +105,43 @@ class Wakeups:
                 waiter.ring()
 
     def _topics(self) -> dict[Topic, None]:
-        """Copied in one breath each, for this may be another thread's."""
+        """Each dict is copied in one step, since another thread may change it."""
         return dict.fromkeys(tuple(self.waiters) + tuple(self.counts))
 
     def ring_named(self, names: Collection[str]) -> None:
-        """Everybody who waits for these, whatever the key."""
+        """All topics of these names, whatever their key."""
         self.ring([topic for topic in self._topics() if topic[0] in names])
 
     def ring_all(self) -> None:
         self.ring(self._topics())
 
     def ring_all_but_timers(self) -> None:
-        """For changes nobody described: a loop keeps its own time, and its interval is the net."""
+        """For changes of unknown extent: timer loops wake up at their own interval."""
         self.ring([topic for topic in self._topics() if topic[0] not in self._planned])
 
     def listen(self, timer: str) -> None:
-        """A pass of the loop behind a timer begins: what is said from now on is kept for its end."""
+        """A pass of the timer's loop begins: due times from now on are kept for its end."""
         with self.lock:
             self._planned[timer] = float("-inf")
-            self._heard[timer] = float("inf")
+            self._due_during_pass[timer] = float("inf")
 
     def plan(self, timer: str, at_ms: float) -> float:
-        """The pass is over and the loop will look again at this time, or at one it was told of meanwhile."""
+        """The pass ends; the loop wakes up at this time, or earlier if one came due meanwhile."""
         with self.lock:
-            self._planned[timer] = planned = min(at_ms, self._heard.pop(timer, at_ms))
+            self._planned[timer] = planned = min(at_ms, self._due_during_pass.pop(timer, at_ms))
         return planned
 
     def announce(self, topics: Iterable[Topic], dues: dict[str, int]) -> None:
-        """What a commit touched."""
+        """Wakes the waiters of what a commit changed."""
         for timer, at_ms in dues.items():
             self.due(timer, at_ms)
         self.ring(topics)
 
     def due(self, timer: str, at_ms: float) -> None:
-        """Only something earlier than planned has to wake the loop."""
+        """Wakes the loop only for a time earlier than planned."""
         with self.lock:
-            if timer in self._heard:
-                self._heard[timer] = min(self._heard[timer], at_ms)
+            if timer in self._due_during_pass:
+                self._due_during_pass[timer] = min(self._due_during_pass[timer], at_ms)
             if at_ms >= self._planned.get(timer, float("inf")):
                 return
             self._planned[timer] = at_ms

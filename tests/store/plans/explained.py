@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from flowfabric.store.postgres.connections import OURS
+from flowfabric.store.postgres.connections import SESSION_SETTINGS
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_name
 
@@ -21,10 +21,10 @@ FIRST_COLUMN |= {index_name(i): (*i.group, *i.order)[0] for i in INDEXES.values(
 
 
 def session(url: str, settings: dict[str, str]) -> Session:
-    """A connection with the settings of one of ours."""
+    """A connection with the settings of a store's connection."""
     options = [
         f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ")
-        for name, value in {**OURS, **settings}.items()
+        for name, value in {**SESSION_SETTINGS, **settings}.items()
     ]
     return psycopg.connect(url, autocommit=True, options=" ".join(options))
 
@@ -38,7 +38,7 @@ def nodes(plan: Node, inside: str = "") -> Iterator[Node]:
 
 
 def prepared(db: Session, sql: str, params: Sequence[Any]) -> list[Node]:
-    """The plan the statement gets when it is prepared and run like ours are."""
+    """The plan of a statement that is prepared and run as the store does it."""
     db.execute(f"PREPARE looked_at AS {sql}")
     try:
         return explained(db, "looked_at", params)
@@ -47,7 +47,7 @@ def prepared(db: Session, sql: str, params: Sequence[Any]) -> list[Node]:
 
 
 def both_ways(db: Session, sql: str, params: Sequence[Any]) -> Iterator[list[Node]]:
-    """Its plan for these values and its plan for any: a server changes from the one to the other as it sees fit."""
+    """The plan for these values and the generic plan; a server chooses between them."""
     for mode in ("force_custom_plan", "force_generic_plan"):
         db.execute(f"SET plan_cache_mode = {mode}")
         yield prepared(db, sql, params)

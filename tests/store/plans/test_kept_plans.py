@@ -1,4 +1,4 @@
-"""A connection that began on an empty database is as good as a new one soon after the rows have come."""
+"""A connection opened on an empty database gets new plans soon after rows were inserted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.port import Get
-from flowfabric.store.postgres.connections import Link, Options
+from flowfabric.store.postgres.connections import LazyConnection, Options
 from flowfabric.store.postgres.store import PostgresStore
 from tests.races.helpers import create_all, ident
 
@@ -31,7 +31,7 @@ def url() -> Iterator[str]:
 
 
 async def a_day_of_work(engine: Engine, first: int) -> None:
-    """Everything a worker calls, fifty times, on a lane of its own."""
+    """All calls of a worker, fifty times, on a separate lane."""
     wanted = range(first, first + RUNS)
     await create_all(
         engine, (CreateExecutionArgs(execution_id=ident(n), lane_id="own") for n in wanted)
@@ -43,8 +43,8 @@ async def a_day_of_work(engine: Engine, first: int) -> None:
         await (engine.complete(handle) if at % 2 else engine.fail(handle, "no"))
 
 
-async def kept_plans(link: Link) -> dict[str, list[str]]:
-    """What is wrong with the plans of the statements this connection has prepared, by their text."""
+async def kept_plans(link: LazyConnection) -> dict[str, list[str]]:
+    """Offences of the plans that this connection has prepared, by statement."""
     connection: Any = await link.get()
     found = {}
     listed = await connection.fetch(
@@ -60,20 +60,18 @@ async def kept_plans(link: Link) -> dict[str, list[str]]:
     return found
 
 
-async def test_plans_made_while_there_was_nothing_do_not_outlive_it_for_long(url: str) -> None:
+async def test_plans_made_on_empty_tables_are_replaced(url: str) -> None:
     store = await PostgresStore(Options(url, writers=1, readers=1)).open()
     try:
         engine = Engine(store, seed=1)
-        (writer,), (reader,) = store._writers, store._readers._all
+        writer, reader = store.connections
         for link in (writer, reader):
             await (await link.get()).execute("SET plan_cache_mode = force_generic_plan")
         await look_at_nothing(engine)
         await a_day_of_work(engine, 1_000_000)
         fill(url, 10_000)
         for link in (writer, reader):
-            link._plans_until = (
-                time.monotonic()
-            )  # not by the clock itself, which the event loop goes by as well
+            link.keep_plans_until = time.monotonic()  # the event loop uses the clock itself
         await look_at_nothing(engine)
         plans = {**await kept_plans(writer), **await kept_plans(reader)}
         assert len(plans) >= 7

@@ -1,4 +1,4 @@
-"""Statements on Postgres walk their index, however many rows wait and whatever the statistics say."""
+"""Statements on Postgres walk their index, whatever the number of rows and the statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowfabric.store.postgres.next_due import firsts_of
 from flowfabric.store.postgres.reader import run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
-from flowfabric.store.sql.pg_combined import begun_by, ridden_along
+from flowfabric.store.sql.pg_combined import sweep_decided_by, sweep_preceded_by
 from flowfabric.store.sql.pg_statement import statement
 from tests.store.sqlite.forms import ALL
 
@@ -51,8 +51,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_every_statement_walks_its_index(url: str) -> None:
-    """One test for each state of the statistics: making the database takes longer than looking at all plans."""
-    with session(url, connections.WRITING) as writer:
+    """One test per state of the statistics, since creating the database takes longest."""
+    with session(url, connections.WRITER_SETTINGS) as writer:
         for form in ALL.values():
             check_form(writer, form)
         for form in SWEEPS.values():
@@ -60,20 +60,20 @@ def test_every_statement_walks_its_index(url: str) -> None:
         for name in CUTS:
             check_cuts(writer, ALL[name])
         for form in (CLAIM_GATED, CLAIM_COUNTED):
-            check_sweep(writer, begun_by(TOUCH_QUOTA, form).sql, form)
-        check_sweep(writer, ridden_along(COMPLETE, CLAIM).sql, CLAIM)
-    with session(url, connections.READING) as reader:
+            check_sweep(writer, sweep_decided_by(TOUCH_QUOTA, form).sql, form)
+        check_sweep(writer, sweep_preceded_by(COMPLETE, CLAIM).sql, CLAIM)
+    with session(url, connections.READER_SETTINGS) as reader:
         check_reads(reader)
         for table in TABLES.values():
             check_get(reader, table)
-    with session(url, connections.WRITING) as writer:
+    with session(url, connections.WRITER_SETTINGS) as writer:
         check_claims(writer)
 
 
-def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_index_too() -> None:
+def test_a_range_planned_on_an_empty_table_walks_its_index() -> None:
     """A plan may be kept for as long as the connection."""
     url = empty("nothing", analyzed=True)
-    with session(url, connections.READING) as reader:
+    with session(url, connections.READER_SETTINGS) as reader:
         check_reads(reader)
         assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), (
             "the guard notices"
@@ -101,14 +101,14 @@ def nothing_for(sql: str) -> list[None]:
 
 def check_form(writer: Session, form: Form) -> None:
     text = statement(form)
-    for sql in (text.sql, text.hopeful):
+    for sql in (text.sql, text.optimistic):
         if sql is None:
             continue
         found = prepared(writer, sql, nothing_for(sql))
         assert offences(found) == [], form
         joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
         assert not joins, (
-            f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+            f"{form}: rows are locked in the order of the arguments only when these are walked"
         )
 
 
@@ -126,7 +126,7 @@ def check_sweep(writer: Session, sql: str, form: Form) -> None:
 
 
 def check_cuts(writer: Session, form: Form) -> None:
-    """What goes from a stream is found without walking the stream: by time, or by its number among those of its mode."""
+    """Trimmed frames are found by time, or by their number within their mode."""
     sql = statement(form).sql
     found = prepared(writer, sql, nothing_for(sql))
     walked = [
@@ -176,7 +176,7 @@ def check_scans(reader: Session, index: Index) -> None:
 
 
 def check_tallies(reader: Session, index: Index) -> None:
-    """Of a group or of all, the first rows are counted as the index has them: what is sorted is at the most those."""
+    """The first rows of a group or of the index are counted in index order."""
     kinds = TABLES[index.table].kinds
     wanted = f"{index.table}_pkey" if index.primary else index_name(index)
     group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
@@ -222,7 +222,7 @@ def check_outbox(reader: Session, channel: str) -> None:
 
 
 def _claim(writer: Session, count: int) -> int:
-    """Claims rows for good; how many pages that took, counting what later steps touch as well."""
+    """Claims rows and commits; the number of pages read, later steps included."""
     params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "default", "{}", "w"]
     found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
     assert found[0]["Actual Rows"] == count
@@ -234,7 +234,7 @@ def _claim(writer: Session, count: int) -> int:
 
 
 def check_claims(writer: Session) -> None:
-    """Few pages at the start, for fifty runs of one plan, and behind thousands that were claimed and still stand in the index."""
+    """Few pages, also for fifty runs of one plan and behind thousands of dead index entries."""
     writer.execute(f"PREPARE claim AS {statement(SWEEPS['claim']).sql}")
     touched = [_claim(writer, 1) for _ in range(50)]
     assert max(touched) < FEW_BUFFERS, touched

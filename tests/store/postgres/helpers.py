@@ -1,4 +1,4 @@
-"""What these tests share: stores on a real server, somebody else's connection to it, and ways to get in the way."""
+"""Helpers: stores on a real server, connections of other programs, and ways to interfere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ ADD_LANE = Form(
         {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": Arg("by")},
     ),
 )
-INSERT_LANE = "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES (%s, 1, 'other')"
+INSERT_LANE = (
+    "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES "
+    "(%s, 1, 'other')"
+)
 WAITERS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'"""
 OURS = (
@@ -76,7 +79,7 @@ async def engine_on(options: Options) -> AsyncIterator[PostgresBackend]:
 
 @contextmanager
 def plain(options: Options | str, *, autocommit: bool = True) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of somebody else."""
+    """A connection of another program."""
     url = options if isinstance(options, str) else options.url
     with psycopg.connect(url.partition("?")[0], autocommit=autocommit) as db:
         yield db
@@ -84,7 +87,7 @@ def plain(options: Options | str, *, autocommit: bool = True) -> Iterator[psycop
 
 @contextmanager
 def meddled(options: Options, change: str, undo: str) -> Iterator[psycopg.Connection[Any]]:
-    """A change to the schema that is taken back."""
+    """A change of the schema that is reverted."""
     with plain(options) as db:
         db.execute(change)
         try:
@@ -94,7 +97,7 @@ def meddled(options: Options, change: str, undo: str) -> Iterator[psycopg.Connec
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Looks until it holds; the time is only a net."""
+    """Polls until the condition holds, up to a timeout."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -110,7 +113,7 @@ def one(db: psycopg.Connection[Any], sql: str, *params: Any) -> Any:
 
 
 async def world(engine: Engine) -> Snapshot:
-    """The picture of a store that is sound."""
+    """A snapshot of the store, after its invariants are checked."""
     found = snapshot_of(await engine.store.dump(TABLES_READ))
     assert check(found) == []
     return found

@@ -1,4 +1,4 @@
-"""Leads the loops of a database: python -m tests.store.postgres.leader_child URL [seconds its event loop is blocked]"""
+"""Leads the loops of a database: leader_child URL [seconds its event loop is blocked]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between an engine and its server: told so, it loses one statement, or the answer to it, and cuts the connection."""
+"""A proxy that loses one statement, or the answer to it, and closes the connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Proxy:
         return urlunsplit(self._parts._replace(netloc=netloc, query="sslmode=disable"))
 
     def lose(self, how: Lost, word: str) -> None:
-        """At the next statement that holds this word, once."""
+        """At the next statement that contains this text, once."""
         self._word, self._how = word.encode(), how
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ class Proxy:
 
 
 class _Answers:
-    """What the server says, passed on until it is muted."""
+    """The server's messages, forwarded until it is muted."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -104,7 +104,7 @@ class _Answers:
 
 
 def _said(kind: bytes, body: bytes, texts: dict[bytes, bytes]) -> bytes:
-    """The text of the statement that this message runs; a prepared one was told before."""
+    """The text of the statement that this message runs."""
     if kind == b"P":
         name, text = body.split(b"\0", 2)[:2]
         texts[name] = text

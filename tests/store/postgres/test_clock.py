@@ -1,4 +1,4 @@
-"""The server's clock as an engine carries it: never ahead of the server, and never running back."""
+"""The server's clock in an engine: never ahead of the server, and never running back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .helpers import engine_on, one, plain
 SERVER_NOW = "SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
-async def test_it_is_never_ahead_of_the_server(options: Options) -> None:
+async def test_the_clock_is_never_ahead_of_the_server(options: Options) -> None:
     for _ in range(5):
         async with engine_on(options) as engine:
             with plain(options) as db:
@@ -23,37 +23,37 @@ async def test_it_is_never_ahead_of_the_server(options: Options) -> None:
                     assert await engine.server_time_ms() <= one(db, SERVER_NOW)
 
 
-async def test_it_is_not_far_behind_and_does_not_run_back(options: Options) -> None:
+async def test_the_clock_is_not_far_behind_and_does_not_run_back(options: Options) -> None:
     async with engine_on(options) as engine:
         with plain(options) as db:
             await engine.server_time_ms()
-            engine.store._offset_until = float("-inf")
+            engine.store.server_clock.expire()
             before = one(db, SERVER_NOW)
             first = await engine.server_time_ms()
             assert first >= before - 1_000
-            engine.store._offset_until = float("-inf")
+            engine.store.server_clock.expire()
             assert await engine.server_time_ms() >= first
 
 
-async def test_many_who_need_it_at_once_ask_the_server_once(
+async def test_concurrent_callers_share_one_read_of_the_clock(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with engine_on(options) as engine:
         await engine.server_time_ms()
-        read, asked = engine.store._read, []
+        read, asked = engine.store.read, []
 
         async def counted(work: Any) -> Any:
             asked.append(work)
             return await read(work)
 
-        monkeypatch.setattr(engine.store, "_read", counted)
-        engine.store._offset_until = float("-inf")
+        monkeypatch.setattr(engine.store, "read", counted)
+        engine.store.server_clock.expire()
         await asyncio.gather(*(engine.server_time_ms() for _ in range(16)))
         assert len(asked) == 1
 
 
 @pytest.mark.parametrize("step_s", [600, -600])
-async def test_a_step_of_the_own_clock_is_not_a_step_of_the_servers(
+async def test_a_step_of_the_local_clock_does_not_change_the_server_time(
     options: Options, monkeypatch: pytest.MonkeyPatch, step_s: int
 ) -> None:
     """A sleep of a second that is counted from ten minutes ahead lasts ten minutes."""

@@ -1,4 +1,4 @@
-"""What rides together, who waits for whom, and that nobody is left behind. No database: the carriers are told when to arrive."""
+"""Which jobs share a batch and which wait, without a database: the test ends each batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Batch = tuple[str, Any, list[Any]]
 
 
 class Road:
-    """Batches under way, each until it is let through."""
+    """Batches in flight, each until the test ends it."""
 
     def __init__(self) -> None:
         self.begun: list[Batch] = []
@@ -43,7 +43,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_free_carriers_share_what_waits() -> None:
+async def test_free_carriers_share_the_ready_jobs() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     waiting = [coalescer.submit("claim", n) for n in range(2 * SMALLEST_SHARE)]
@@ -54,7 +54,7 @@ async def test_free_carriers_share_what_waits() -> None:
     assert await asyncio.gather(*waiting) == [f"{n} done" for n in range(2 * SMALLEST_SHARE)]
 
 
-async def test_a_few_ride_together_rather_than_apart() -> None:
+async def test_a_few_jobs_share_one_batch() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     waiting = [coalescer.submit("claim", n) for n in range(SMALLEST_SHARE)]
@@ -64,7 +64,7 @@ async def test_a_few_ride_together_rather_than_apart() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_what_comes_while_all_are_under_way_goes_together_next() -> None:
+async def test_jobs_that_arrive_while_all_carriers_are_busy_share_the_next_batch() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a"])
     first = coalescer.submit("claim", 0)
@@ -79,7 +79,7 @@ async def test_what_comes_while_all_are_under_way_goes_together_next() -> None:
     await asyncio.gather(*later)
 
 
-async def test_a_few_wait_for_many_and_go_with_those_who_come_again() -> None:
+async def test_a_few_jobs_are_held_back_for_a_larger_batch() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
 
@@ -99,7 +99,7 @@ async def test_a_few_wait_for_many_and_go_with_those_who_come_again() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "goes"), [(3, False), (4, True)])
-async def test_half_as_many_do_not_wait(waiting: int, goes: bool) -> None:
+async def test_half_as_many_jobs_are_not_held_back(waiting: int, goes: bool) -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     first = [coalescer.submit("claim", n) for n in range(8)]
@@ -112,8 +112,10 @@ async def test_half_as_many_do_not_wait(waiting: int, goes: bool) -> None:
     await asyncio.gather(*first, *later)
 
 
-async def test_nobody_waits_long_for_what_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+async def test_jobs_are_not_held_back_longer_than_the_maximum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_HOLD_S", 0.0)
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     stuck = [coalescer.submit("claim", n) for n in range(8)]
@@ -129,7 +131,7 @@ async def test_nobody_waits_long_for_what_is_stuck(monkeypatch: pytest.MonkeyPat
     await asyncio.gather(*stuck)
 
 
-async def test_a_batch_has_a_largest_size() -> None:
+async def test_a_batch_has_a_maximum_size() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a"])
     waiting = [coalescer.submit("bulk", n, size=MAX_BATCH // 2) for n in range(5)]
@@ -140,7 +142,7 @@ async def test_a_batch_has_a_largest_size() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_a_row_is_never_twice_in_a_batch_and_keeps_its_order() -> None:
+async def test_a_row_occurs_once_in_a_batch_and_keeps_its_order() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
     waiting = [
@@ -162,7 +164,7 @@ async def test_a_row_is_never_twice_in_a_batch_and_keeps_its_order() -> None:
     ]
 
 
-async def test_shapes_take_turns() -> None:
+async def test_shapes_alternate() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a"], max_batch=2)
     waiting = [coalescer.submit("much", n) for n in range(6)]
@@ -176,7 +178,7 @@ async def test_shapes_take_turns() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_a_batch_that_fails_fails_for_all_of_it_and_the_carrier_goes_on() -> None:
+async def test_a_failed_batch_fails_all_its_jobs_and_frees_its_carrier() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a"])
     waiting = [coalescer.submit("claim", n, [("row", n)]) for n in range(3)]
@@ -192,7 +194,7 @@ async def test_a_batch_that_fails_fails_for_all_of_it_and_the_carrier_goes_on() 
     assert await again == "0 done"
 
 
-async def test_who_gives_up_harms_nobody() -> None:
+async def test_a_cancelled_job_does_not_affect_the_others() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a"])
     waiting = [coalescer.submit("claim", n, [("row", 1)] if n else []) for n in range(2)]

@@ -1,4 +1,4 @@
-"""Somebody else is in the way: what passes in a moment costs a try, what stays is contention, and nothing is half done."""
+"""Conflicts with other programs: short ones are retried, lasting ones are contention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import structs
 
 from flowfabric.errors import Contention, ContentionKind, TimedOut
 from flowfabric.plan import Applied, Refused
-from flowfabric.store.postgres import store as store_module
+from flowfabric.store.postgres import batch_runner
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.errors import MAX_TRIES, is_conflict
 
@@ -34,10 +34,12 @@ CONFLICTS = ("40001", "40P01", "55P03")
 _UNDO = "DROP TRIGGER t_trouble ON ff_lane_registry; DROP FUNCTION t_trouble; DROP SEQUENCE t_tries"
 _TRIGGER = """CREATE SEQUENCE t_tries;
 CREATE FUNCTION t_trouble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NEW; END $$;
-CREATE TRIGGER t_trouble AFTER INSERT ON ff_lane_registry FOR EACH ROW EXECUTE FUNCTION t_trouble()"""
+CREATE TRIGGER t_trouble AFTER INSERT ON ff_lane_registry
+    FOR EACH ROW EXECUTE FUNCTION t_trouble()"""
 _CLOSES_THE_CIRCLE = """IF nextval('t_tries') = 1 THEN
     PERFORM pg_advisory_xact_lock(8);
-    WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted) LOOP PERFORM pg_sleep(0.002); END LOOP;
+    WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted)
+        LOOP PERFORM pg_sleep(0.002); END LOOP;
     PERFORM pg_advisory_xact_lock(7);
 END IF;"""
 _IN_THE_TRIGGER = (
@@ -53,14 +55,13 @@ def trigger(options: Options, body: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def raising(code: str, times: int) -> str:
-    return f"IF nextval('t_tries') <= {times} THEN RAISE EXCEPTION 'trouble' USING ERRCODE = '{code}'; END IF;"
+    trouble = f"RAISE EXCEPTION 'trouble' USING ERRCODE = '{code}'"
+    return f"IF nextval('t_tries') <= {times} THEN {trouble}; END IF;"
 
 
 @pytest.mark.parametrize("code", CONFLICTS)
 @pytest.mark.parametrize("times", range(1, MAX_TRIES))
-async def test_a_conflict_that_passes_costs_a_try_only(
-    options: Options, code: str, times: int
-) -> None:
+async def test_a_conflict_that_passes_is_retried(options: Options, code: str, times: int) -> None:
     with trigger(options, raising(code, times)) as db:
         async with opened(options) as store:
             assert isinstance(await store.commit(lane("a")), Applied)
@@ -69,7 +70,7 @@ async def test_a_conflict_that_passes_costs_a_try_only(
 
 
 @pytest.mark.parametrize("code", CONFLICTS)
-async def test_a_conflict_that_stays_is_contention_after_three_tries(
+async def test_a_lasting_conflict_is_contention_after_three_tries(
     options: Options, code: str
 ) -> None:
     with trigger(options, raising(code, 1_000)) as db:
@@ -84,7 +85,7 @@ async def test_a_conflict_that_stays_is_contention_after_three_tries(
         assert one(db, "SELECT last_value FROM t_tries") == 2 * MAX_TRIES
 
 
-async def test_nobody_is_woken_by_a_write_that_failed(options: Options) -> None:
+async def test_a_failed_write_wakes_no_waiter(options: Options) -> None:
     with trigger(options, raising("40001", 1_000)):
         async with opened(options) as store:
             rung: list[object] = []
@@ -107,7 +108,7 @@ async def test_a_lock_held_throughout_is_contention_and_reads_go_on(options: Opt
             assert await lanes(store) == ["a"]
 
 
-async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(
+async def test_a_lock_released_after_the_first_try_is_retried(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with plain(options, autocommit=False) as other:
@@ -119,14 +120,14 @@ async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(
             other.rollback()
             return is_conflict(error)
 
-        monkeypatch.setattr(store_module, "is_conflict", noticed)
+        monkeypatch.setattr(batch_runner, "is_conflict", noticed)
         async with opened(asking_for(options, lock_timeout="20ms")) as store:
             assert isinstance(await store.commit(lane("a")), Applied)
             assert met == ["55P03"]
 
 
-async def test_a_change_that_cannot_be_ordered_is_tried_again(options: Options) -> None:
-    """Behind a pooler nothing is set on the session, so a database may have chosen another isolation."""
+async def test_a_serialization_failure_is_retried(options: Options) -> None:
+    """Behind a pooler the store sets no isolation level, so the database may set another."""
     strict = asking_for(
         structs.replace(options, pooler=True), default_transaction_isolation="repeatable read"
     )
@@ -142,7 +143,7 @@ async def test_a_change_that_cannot_be_ordered_is_tried_again(options: Options) 
             assert await lanes(store) == ["a"]
 
 
-async def test_the_victim_of_a_deadlock_tries_again(options: Options) -> None:
+async def test_the_victim_of_a_deadlock_is_retried(options: Options) -> None:
     with trigger(options, _CLOSES_THE_CIRCLE) as looking, plain(options, autocommit=False) as other:
         other.execute("SET deadlock_timeout = '60s'")
         other.execute("SELECT pg_advisory_xact_lock(7)")

@@ -1,4 +1,4 @@
-"""Before anything works: where the server is, who asks, and whether the database fits. No password is ever shown."""
+"""Opening a store: server, user, schema and settings. No error contains a password."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shows_no_secret(text: str) -> bool:
 
 
 async def refused(url: Any, **tuning: Any) -> FlowFabricError:
-    """Every word a log would hold is looked at, causes included."""
+    """Checks every text that a log would contain, causes included."""
     with pytest.raises(FlowFabricError) as caught:
         await PostgresBackend.connect(url, **tuning)
     assert shows_no_secret("".join(traceback.format_exception(caught.value)) + repr(caught.value))
@@ -40,7 +40,7 @@ async def refused(url: Any, **tuning: Any) -> FlowFabricError:
 
 @pytest.fixture(scope="module")
 def guarded(own_server: PostgresServer) -> Iterator[str]:
-    """The url, without a user, of a database whose server wants passwords."""
+    """The url, without a user, of a database whose server requires passwords."""
     rules = Path(own_server._data) / "pg_hba.conf"
     before = rules.read_text()
     with psycopg.connect(own_server.url, autocommit=True) as db:
@@ -92,7 +92,7 @@ async def test_an_unknown_user_is_refused(guarded: str) -> None:
     assert isinstance(error, TransportError) and error.backend_kind == "auth"
 
 
-async def test_a_server_that_is_not_there_is_named(own_server: PostgresServer) -> None:
+async def test_an_unreachable_server_is_named(own_server: PostgresServer) -> None:
     own_server.stop()
     try:
         error = await refused(f"postgresql://keeper:{SECRET}@127.0.0.1:{own_server.port}/any")
@@ -133,14 +133,14 @@ async def test_a_schema_too_new_is_refused(options: Options) -> None:
             assert "is at 999" in str(error) and f"knows {shipped()[-1].version}" in str(error)
 
 
-async def test_a_newer_schema_that_old_code_can_live_with_is_fine(options: Options) -> None:
+async def test_a_newer_backward_compatible_schema_is_accepted(options: Options) -> None:
     with meddled(options, AHEAD.format("true"), BACK):
         async with engine_on(options) as engine:
             await engine.ping()
             assert await engine.prepare() is None
 
 
-async def test_a_schema_without_its_last_step_is_told_which(options: Options) -> None:
+async def test_a_missing_migration_is_named(options: Options) -> None:
     with plain(options) as db:
         kept = db.execute("DELETE FROM ff_migration_annotation RETURNING *").fetchall()
         try:
@@ -212,13 +212,13 @@ async def test_connect_names_the_url_too(url: Any) -> None:
         await connect(url, dev=True)
 
 
-def test_options_hide_who_and_the_password() -> None:
+def test_options_hide_user_and_password() -> None:
     options = postgres_options(f"postgresql://keeper:{SECRET}@host:6000/any?password={SECRET}")
     assert options.shown == "postgresql://host:6000/any"
     assert shows_no_secret(f"{options!r} {options}") and "host:6000" in repr(options)
 
 
-async def test_a_schema_of_ones_own_is_used_and_nothing_else() -> None:
+async def test_only_the_named_schema_is_used() -> None:
     url = database("schemas")
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
@@ -233,6 +233,6 @@ async def test_a_schema_of_ones_own_is_used_and_nothing_else() -> None:
         assert await store.dump(["ff_lane_registry"])
 
 
-async def test_a_schema_that_does_not_exist_is_an_error_of_ours() -> None:
+async def test_an_unknown_schema_is_an_engine_error() -> None:
     error = await refused(database("schemas"), migrate=True, schema="nowhere")
     assert isinstance(error, TransportError) and "schema" in str(error)

@@ -53,7 +53,7 @@ async def test_delays_end_while_the_leader_is_stopped(
 
 
 @pytest.mark.meets("freeze", "delay")
-async def test_a_task_that_blocks_the_event_loop_of_the_leader_holds_up_no_timer(
+async def test_a_task_that_blocks_the_event_loop_of_the_leader_delays_no_timer(
     options: Options,
 ) -> None:
     """The loops have a thread of their own, so the lead does not even change."""

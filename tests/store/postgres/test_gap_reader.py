@@ -16,7 +16,7 @@ CHANNEL = "ff_completion_event"
 
 
 class Server:
-    """Answers pages and fences from what it is told about numbers and transactions."""
+    """Answers pages and fences from given numbers and transactions."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.numbers = numbers
@@ -50,7 +50,7 @@ async def read(reader: GapReader, server: Server, after: int) -> list[int]:
     return [row[0] for row in await reader.read(lambda work: work(server), after, 10)]
 
 
-async def test_a_gap_holds_back_what_follows_while_an_older_transaction_runs() -> None:
+async def test_a_gap_holds_back_later_events_while_an_older_transaction_runs() -> None:
     server, reader = Server([1, 3]), GapReader(CHANNEL)
     assert await read(reader, server, 0) == [1]
     assert await read(reader, server, 1) == []
@@ -58,7 +58,7 @@ async def test_a_gap_holds_back_what_follows_while_an_older_transaction_runs() -
     assert await read(reader, server, 1) == [2, 3]
 
 
-async def test_a_gap_is_dead_once_everybody_older_has_ended() -> None:
+async def test_a_gap_is_dead_once_all_older_transactions_have_ended() -> None:
     server, reader = Server([1, 3]), GapReader(CHANNEL)
     assert await read(reader, server, 0) == [1]
     server.oldest = server.following
@@ -66,7 +66,7 @@ async def test_a_gap_is_dead_once_everybody_older_has_ended() -> None:
     assert server.fences == 1
 
 
-async def test_a_fence_forgotten_in_a_crash_is_drawn_again() -> None:
+async def test_a_fence_lost_in_a_crash_is_drawn_again() -> None:
     server, reader = Server([1, 3]), GapReader(CHANNEL)
     server.following = 500
     assert await read(reader, server, 0) == [1]

@@ -18,7 +18,7 @@ from .helpers import engine_on, world
 from .test_two_engines import two
 
 
-async def test_what_ends_in_one_process_makes_room_for_a_claim_that_waits_in_another(
+async def test_a_completion_in_one_process_admits_a_waiting_claim_in_another(
     options: Options,
 ) -> None:
     async with two(options) as (here, there):

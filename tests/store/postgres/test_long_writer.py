@@ -1,4 +1,4 @@
-"""A foreign transaction that writes for long holds back events: it is named where operators look."""
+"""A long write transaction of another program holds back events and is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .helpers import engine_on
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every transaction that writes is a long one."""
+    """Every write transaction counts as a long one."""
     monkeypatch.setattr(explain, "LONG_WRITING_MS", 0)
 
 
@@ -32,7 +32,7 @@ def writing(options: Options) -> psycopg.Connection:
 
 
 async def named(engine: Engine, pid: int | None) -> LongWriter | None:
-    """Once it is this one, or none: other tests write on the same server."""
+    """Waits until it is this one, or none, since other tests write on the same server."""
     async with asyncio.timeout(30):
         while True:
             found = await engine.events_held_back_by()
@@ -41,7 +41,9 @@ async def named(engine: Engine, pid: int | None) -> LongWriter | None:
             await asyncio.sleep(0.01)
 
 
-async def test_it_is_named_with_its_pid_until_it_ends(options: Options, at_once: None) -> None:
+async def test_a_long_writer_is_named_with_its_pid_until_it_ends(
+    options: Options, at_once: None
+) -> None:
     async with engine_on(options) as engine, served(engine) as client:
         ident = await create(engine)
         await named(engine, None)
@@ -58,7 +60,7 @@ async def test_it_is_named_with_its_pid_until_it_ends(options: Options, at_once:
             await named(engine, None)
 
 
-async def test_a_short_one_is_not_worth_a_word_and_one_that_only_reads_holds_back_nothing(
+async def test_short_writers_and_readers_are_not_reported(
     options: Options,
 ) -> None:
     async with engine_on(options) as engine:

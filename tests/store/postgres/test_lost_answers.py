@@ -1,4 +1,4 @@
-"""The server did it, and the answer never came: settled by what is stored, and nothing is done twice."""
+"""Lost answers are settled from the stored rows, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_giving_up_is_settled(options: Options, how: Lost) -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_renewal_leaves_a_doubt_and_can_be_asked_again(options: Options, how: Lost) -> None:
+async def test_a_renewal_is_doubtful_and_can_be_repeated(options: Options, how: Lost) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident, handle = await running(engine)
         proxy.lose(how, CHANGES)
@@ -104,7 +104,9 @@ async def test_many_completions_are_settled(options: Options, how: Lost) -> None
 
 @BEFORE_OR_AFTER
 @pytest.mark.parametrize("key", [None, "once"])
-async def test_a_creation_is_told_as_created(options: Options, how: Lost, key: str | None) -> None:
+async def test_a_creation_is_reported_as_created(
+    options: Options, how: Lost, key: str | None
+) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident = new_id()
         await engine.set_lane_state("default", "active")
@@ -117,7 +119,7 @@ async def test_a_creation_is_told_as_created(options: Options, how: Lost, key: s
 
 
 @BEFORE_OR_AFTER
-async def test_a_creation_whose_commit_was_lost_is_told_as_created(
+async def test_a_creation_whose_commit_was_lost_is_reported_as_created(
     options: Options, how: Lost
 ) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
@@ -130,7 +132,7 @@ async def test_a_creation_whose_commit_was_lost_is_told_as_created(
 
 
 @BEFORE_OR_AFTER
-async def test_a_bulk_of_creations_is_told_as_created(options: Options, how: Lost) -> None:
+async def test_a_bulk_of_creations_is_reported_as_created(options: Options, how: Lost) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         many = [args(new_id()) for _ in range(20)]
         await engine.set_lane_state("default", "active")
@@ -140,10 +142,10 @@ async def test_a_bulk_of_creations_is_told_as_created(options: Options, how: Los
 
 
 @pytest.mark.parametrize("key", [None, "once"])
-async def test_a_creation_that_lands_later_is_told_as_created(
+async def test_a_creation_that_commits_later_is_reported_as_created(
     options: Options, key: str | None
 ) -> None:
-    """The connection was cut while the server was still waiting for a lock; it goes on and commits."""
+    """The connection was closed while the server waited for a lock; the server commits later."""
     async with behind_a_proxy(structs.replace(options, writers=1)) as (proxy, engine):
         first = await engine.create_execution(args(new_id(), idempotency_key=key and "before"))
         assert isinstance(first, Created), "and its statement is prepared"
@@ -159,7 +161,7 @@ async def test_a_creation_that_lands_later_is_told_as_created(
         assert len((await world(engine)).executions) == 2
 
 
-async def test_a_completion_that_lands_later_is_settled(options: Options) -> None:
+async def test_a_completion_that_commits_later_is_settled(options: Options) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident, handle = await running(engine)
         with plain(options, autocommit=False) as other, plain(options) as looking:
@@ -173,7 +175,7 @@ async def test_a_completion_that_lands_later_is_settled(options: Options) -> Non
         await world(engine)
 
 
-async def test_a_claim_whose_answer_was_lost_leaves_a_lease_that_runs_out(options: Options) -> None:
+async def test_a_claim_whose_answer_was_lost_leaves_a_lease_that_expires(options: Options) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident, handle = await running(engine)
         await engine.complete(handle)
@@ -189,7 +191,7 @@ async def test_a_claim_whose_answer_was_lost_leaves_a_lease_that_runs_out(option
 
 
 @pytest.mark.parametrize("call", ["read", "subscribe"])
-async def test_a_question_is_asked_again(options: Options, call: str) -> None:
+async def test_a_read_is_repeated(options: Options, call: str) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident, handle = await running(engine)
         if call == "read":
@@ -203,7 +205,7 @@ async def test_a_question_is_asked_again(options: Options, call: str) -> None:
                 assert (await anext(stream)).execution_id == ident
 
 
-async def test_callers_that_rode_together_are_each_settled(options: Options) -> None:
+async def test_callers_of_one_batch_are_settled_individually(options: Options) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         held = [await running(engine) for _ in range(12)]
         proxy.lose("answer", CHANGES)

@@ -1,4 +1,4 @@
-"""Sessions are ended, the server restarts or crashes: the engine goes on by itself, and what was acknowledged stands."""
+"""The engine survives ended sessions, restarts and crashes; acknowledged work remains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import connections, leader, notify
-from flowfabric.store.postgres.connections import Link, Options
+from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify.invariants import acknowledged_ends_stand, acknowledged_exist
@@ -40,17 +40,13 @@ SERVED = f"SELECT count(*) {OURS}"
 
 
 def end_sessions(options: Options) -> int:
-    """Those of ours on this database; how many there were."""
+    """Ends FlowFabric's sessions on this database; returns their number."""
     with plain(options) as db:
         return len(db.execute(f"SELECT pg_terminate_backend(pid, 5000) {OURS}").fetchall())
 
 
-def links(store: PostgresStore) -> list[Link]:
-    return [*store._writers, *store._readers._all]
-
-
 async def until_noticed(store: PostgresStore) -> None:
-    held = [link._connection for link in links(store) if link._connection is not None]
+    held = [link.current for link in store.connections if link.current is not None]
     await until(lambda: all(connection.is_closed() for connection in held))
 
 
@@ -67,7 +63,7 @@ async def test_idle_sessions_that_were_ended_are_replaced(options: Options) -> N
         await world(engine)
 
 
-async def test_a_statement_that_is_not_answered_is_given_up(
+async def test_an_unanswered_statement_times_out(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "COMMAND_TIMEOUT_S", 0.2)
@@ -79,12 +75,12 @@ async def test_a_statement_that_is_not_answered_is_given_up(
                     await waiting
                 assert caught.value.doubtful and caught.value.retryable
         await store.commit(lane("a"))  # on a new connection
-        await until(lambda: all(link.watch._timer is None for link in links(store)))
+        await until(lambda: not any(link.timeout.is_armed for link in store.connections))
         assert await lanes(store) == ["a"], "and who has nothing to do is not late"
 
 
 async def test_sessions_ended_behind_the_clients_back_are_replaced(options: Options) -> None:
-    """The very next statement meets the dead session, before the event loop has heard of it."""
+    """The next statement uses the dead session before the event loop has noticed."""
     async with engine_on(options) as engine:
         ident, handle = await running(engine)
         end_sessions(options)
@@ -111,7 +107,7 @@ async def test_a_session_ended_in_the_middle_of_a_completion_is_replaced(options
         await world(engine)
 
 
-async def test_a_session_ended_in_the_middle_of_a_question_is_replaced(options: Options) -> None:
+async def test_a_session_ended_in_the_middle_of_a_read_is_replaced(options: Options) -> None:
     async with opened(options) as store:
         await store.commit(lane("a"))
         with plain(options, autocommit=False) as other, plain(options) as looking:
@@ -138,18 +134,17 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
     loop = asyncio.get_running_loop()
     before = set(asyncio.all_tasks())
     engine = await PostgresBackend.connect(options.url)
-    await until(lambda: engine.store._bell._is_listening)
+    await until(lambda: engine.store.notifier.is_listening)
     notify = next(
         task
         for task in asyncio.all_tasks() - before
-        if task.get_name() == "flowfabric-postgres-bell"
+        if task.get_name() == "flowfabric-postgres-notifier"
     )
     timers = len(loop._scheduled)  # type: ignore[attr-defined]
     notify.get_coro().close()
     assert len(loop._scheduled) == timers, "a timeout was armed on the task that happened to run"  # type: ignore[attr-defined]
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
     notify.cancel()
-    engine.store._bell._task = None
     await engine.close()
 
 
@@ -160,7 +155,7 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
 async def working(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresBackend]:
-    """An engine whose loops give back at once what a lost answer left leased."""
+    """An engine whose loops reclaim at once what a lost answer left leased."""
     monkeypatch.setattr(leader, "ASK_EVERY_S", 0.05)
     settings = Settings(lease_reclaim_grace_ms=0)
     engine = await PostgresBackend.connect(options.url, settings=settings)
@@ -174,7 +169,7 @@ async def working(
 async def worked_off(
     engine: PostgresBackend, number: int, done: dict[ExecutionId, bytes | None]
 ) -> None:
-    """A worker as anybody would write it: what may be tried again is tried again."""
+    """A worker that retries retryable errors."""
     while len(done) < JOBS:
         try:
             for work in await engine.claim_many(
@@ -189,7 +184,7 @@ async def worked_off(
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
-async def test_a_server_that_comes_back_finds_the_engine_at_work(
+async def test_the_engine_continues_after_a_restart_of_the_server(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, crash: bool
 ) -> None:
     async with working(on_own_server, monkeypatch) as engine, asyncio.timeout(40):
@@ -211,7 +206,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
         await until(lambda: engine.loops.leads)
 
 
-async def test_a_listener_that_found_nobody_listens_again(
+async def test_the_listener_reconnects(
     own_server: PostgresServer,
     on_own_server: Options,
     monkeypatch: pytest.MonkeyPatch,
@@ -223,17 +218,17 @@ async def test_a_listener_that_found_nobody_listens_again(
         await create(here)
         own_server.stop()
         try:
-            await until(lambda: "TransportError" in caplog.text)
+            await until(lambda: "TransportError" in [vars(r).get("reason") for r in caplog.records])
         finally:
             own_server.start()
-        heard = there.store._bell.heard
+        heard = there.store.notifier.received
         async with asyncio.timeout(20):
-            while there.store._bell.heard == heard:
+            while there.store.notifier.received == heard:
                 await create(here)
                 await asyncio.sleep(0.05)
 
 
-async def test_a_server_that_stays_away_is_told_and_then_found_again(
+async def test_an_unreachable_server_is_reported_and_found_again(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "RECONNECT_FOR_S", 0.1)
@@ -252,7 +247,7 @@ async def test_a_server_that_stays_away_is_told_and_then_found_again(
         assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_a_call_made_while_the_server_is_away_waits_for_it(
+async def test_a_call_during_an_outage_waits_for_the_server(
     own_server: PostgresServer, on_own_server: Options
 ) -> None:
     async with engine_on(on_own_server) as engine:
@@ -280,7 +275,7 @@ async def test_a_connection_that_is_made_while_its_engine_closes_is_closed_too(
         return made[-1]
 
     monkeypatch.setattr(connections, "connect", slow)
-    links = connections.Links(options, 1)
+    links = connections.ConnectionPool(options, 1)
 
     async def read() -> None:
         async with links.one():

@@ -29,12 +29,18 @@ POST = Migration(NEXT + 1, "post", "narrower", "CREATE TABLE ff_narrower (x bigi
 BAD = Migration(
     NEXT, "pre", "bad", "CREATE TABLE ff_half (x bigint);\nCREATE TABEL ff_other (x bigint);\n"
 )
-LEDGER = "SELECT version, name, backward_compatible, checksum FROM ff_migration_annotation ORDER BY version"
-SHAPE = """SELECT table_name, column_name, ordinal_position, data_type, udt_name, is_nullable, column_default, is_identity,
-    identity_generation, collation_name FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3"""
+LEDGER = (
+    "SELECT version, name, backward_compatible, checksum FROM "
+    "ff_migration_annotation ORDER BY version"
+)
+SHAPE = """SELECT table_name, column_name, ordinal_position, data_type, udt_name, is_nullable,
+    column_default, is_identity,
+    identity_generation, collation_name FROM information_schema.columns
+        WHERE table_schema = 'public' ORDER BY 1, 3"""
 MORE = (
     "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
-    "SELECT relname, reloptions FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1",
+    "SELECT relname, reloptions FROM pg_class WHERE relnamespace = "
+    "'public'::regnamespace ORDER BY 1",
     "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint"
     " WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
 )
@@ -47,12 +53,12 @@ def url() -> str:
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The release after this one."""
+    """A later release."""
     monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE, POST])
 
 
 def shape(url: str) -> list[Any]:
-    """Everything that can be asked about a schema, and what its ledger says."""
+    """The catalog of a schema and its ledger."""
     with plain(url) as db:
         return [db.execute(sql).fetchall() for sql in (SHAPE, *MORE, LEDGER)]
 
@@ -79,10 +85,11 @@ def test_migrations_are_numbered_without_gaps_and_begin_with_the_baseline() -> N
     assert SHIPPED[0].title == "0001_pre_baseline"
 
 
-async def test_a_schema_of_the_rust_flowfabric_is_called_that(url: str) -> None:
+async def test_a_schema_of_the_rust_flowfabric_is_named(url: str) -> None:
     with plain(url) as db:
         db.execute(
-            "CREATE TABLE ff_migration_annotation (version integer PRIMARY KEY, name text NOT NULL, applied_at_ms bigint, "
+            "CREATE TABLE ff_migration_annotation (version integer PRIMARY KEY, name "
+            "text NOT NULL, applied_at_ms bigint, "
             "backward_compatible boolean NOT NULL)"
         )
     before = tables(url)
@@ -104,7 +111,7 @@ async def test_an_empty_database_gets_every_table_and_index(url: str) -> None:
     assert {index_name(i) for i in INDEXES.values() if not i.primary} <= found
 
 
-async def test_again_there_is_nothing_to_do(url: str) -> None:
+async def test_migrating_again_does_nothing(url: str) -> None:
     await migrate_postgres(url)
     before = shape(url)
     assert await migrate_postgres(url) == []
@@ -114,12 +121,12 @@ async def test_again_there_is_nothing_to_do(url: str) -> None:
     assert shape(url) == before
 
 
-async def test_of_many_at_once_one_applies(url: str) -> None:
+async def test_of_concurrent_migrations_one_applies(url: str) -> None:
     applied = await asyncio.gather(*(migrate_postgres(url) for _ in range(5)))
     assert sorted(applied) == [[]] * 4 + [TITLES]
 
 
-async def test_who_comes_second_waits_for_the_first(url: str) -> None:
+async def test_a_second_migration_waits_for_the_first(url: str) -> None:
     with plain(url, autocommit=False) as first, plain(url) as looking:
         first.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
         waiting = asyncio.ensure_future(migrate_postgres(url))
@@ -171,7 +178,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     assert await migrate_postgres(url) == [*TITLES, PRE.title]
 
 
-async def test_before_and_after_are_applied_apart(
+async def test_pre_and_post_migrations_are_applied_separately(
     url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await migrate_postgres(url, "pre") == [*TITLES, PRE.title]
@@ -188,7 +195,7 @@ async def test_before_and_after_are_applied_apart(
         await PostgresBackend.connect(url)
 
 
-async def test_new_code_asks_for_what_goes_before_it(
+async def test_new_code_requires_its_pre_migrations(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate_postgres(url)
@@ -198,13 +205,13 @@ async def test_new_code_asks_for_what_goes_before_it(
 
 
 @pytest.mark.parametrize("kind", ["pre", "post"])
-def test_a_script_holds_only_its_kind(ahead: None, kind: str) -> None:
+def test_a_script_contains_only_its_kind(ahead: None, kind: str) -> None:
     script = migration_script(kind)
     assert (PRE.sql in script) == (kind == "pre")
     assert (POST.sql in script) == (kind == "post")
 
 
-async def test_post_by_script_shuts_old_code_out(
+async def test_a_post_migration_by_script_stops_old_code(
     url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with plain(url) as db:
@@ -254,7 +261,7 @@ def test_the_command_takes_a_schema_and_a_kind(url: str) -> None:
     assert tables(url) == set()
 
 
-def test_a_printed_script_is_for_the_schema_that_was_named(url: str) -> None:
+def test_a_printed_script_uses_the_named_schema(url: str) -> None:
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
         db.execute(command("--sql", "--schema", "mine").output)
@@ -280,7 +287,7 @@ def test_a_printed_script_is_for_the_schema_that_was_named(url: str) -> None:
         (("--sql", "--schema", "No"), "schema:"),
     ],
 )
-def test_the_command_says_what_is_wrong(args: tuple[str, ...], says: str) -> None:
+def test_the_command_reports_errors(args: tuple[str, ...], says: str) -> None:
     done = command(*args)
     assert done.exit_code == 2 and done.exception.__class__ is SystemExit
     assert says in " ".join(done.output.split()) and "hunter2" not in done.output

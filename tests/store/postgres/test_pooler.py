@@ -1,4 +1,4 @@
-"""Behind a transaction-mode pooler: nothing is kept on a session, nobody listens, and everything works."""
+"""Behind a transaction-mode pooler no state is kept on a session, and all calls work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.engine.background import LoopSettings
 from flowfabric.errors import TransportError
 from flowfabric.model.attempt import FailureClass
-from flowfabric.store.postgres.connections import WRITING, Options
+from flowfabric.store.postgres.connections import WRITER_SETTINGS, Options
 from flowfabric.testing.postgres import _free_port
 from tests.engine.helpers import claim, create, running, state, worker
 
@@ -33,7 +33,7 @@ def pooled(options: Options) -> Options:
 
 
 async def a_whole_life(engine: PostgresBackend) -> None:
-    """Created with a key, failed, tried again by the loops, renewed, completed, read back and told."""
+    """Create with a key, fail, retry by the loops, renew, complete, read, subscribe."""
     stream = await engine.subscribe_completion()
     ident, handle = await running(
         engine, idempotency_key="k", input_payload=b"in", tags={"app.a": "1"}
@@ -53,19 +53,22 @@ async def a_whole_life(engine: PostgresBackend) -> None:
 
 
 async def on_every_session(engine: PostgresBackend, sql: str) -> list[Any]:
-    """Asked on the engine's own connections, so nothing else may be under way on them."""
-    links = [*engine.store._writers, *engine.store._readers._all]
-    return [await link._connection.fetchval(sql) for link in links if link._connection is not None]
+    """Runs on the engine's own connections, which must be idle."""
+    links = engine.store.connections
+    return [await link.current.fetchval(sql) for link in links if link.current is not None]
 
 
-async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -> None:
+async def test_no_state_is_kept_on_a_session(pooled: Options, options: Options) -> None:
     prepared = "SELECT count(*) FROM pg_prepared_statements WHERE name <> ''"
     chosen = "SELECT setting FROM pg_settings WHERE name = 'plan_cache_mode'"
     async with engine_on(pooled) as engine:
         engine.with_scanners(LoopSettings(delayed_promoter_ms=50))
         await a_whole_life(engine)
         with plain(options) as db:
-            names = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
+            names = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+                "application_name = 'flowfabric'"
+            )
             assert one(db, names) == 0
             assert one(db, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") == 0
             assert one(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
@@ -75,10 +78,10 @@ async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -
     async with engine_on(options) as engine:
         await create(engine)
         assert max(await on_every_session(engine, prepared)) > 0
-        assert WRITING["plan_cache_mode"] in await on_every_session(engine, chosen)
+        assert WRITER_SETTINGS["plan_cache_mode"] in await on_every_session(engine, chosen)
 
 
-async def test_the_loops_are_led_without_a_session_of_their_own(pooled: Options) -> None:
+async def test_leadership_needs_no_session(pooled: Options) -> None:
     async with engine_on(pooled) as engine, engine_on(pooled) as other:
         assert engine.with_scanners() and other.with_scanners()
         await until(lambda: leads(engine) or leads(other))
@@ -90,11 +93,13 @@ def leads(engine: PostgresBackend) -> bool:
     return engine.loops.leads
 
 
-async def test_nothing_piles_up_for_listeners_that_are_not_there(pooled: Options) -> None:
+async def test_no_notifications_accumulate_without_listeners(pooled: Options) -> None:
     async with engine_on(pooled) as engine:
         for n in range(20):
             await create(engine, lane_id=f"lane{n}")
-        assert engine.store._bell._pending.topics == {} and engine.store._bell._pending.dues == {}
+        assert (
+            engine.store.notifier.pending.topics == {} and engine.store.notifier.pending.dues == {}
+        )
 
 
 async def test_a_waiting_claim_is_woken_by_its_own_process(pooled: Options) -> None:
@@ -145,7 +150,7 @@ ignore_startup_parameters = extra_float_digits
         process.wait(10)
 
 
-async def test_a_real_pooler_carries_a_whole_life(pgbouncer: str, options: Options) -> None:
+async def test_a_whole_execution_behind_pgbouncer(pgbouncer: str, options: Options) -> None:
     await until_it_answers(pgbouncer)
     async with (
         engine_on(Options(pgbouncer, pooler=True)) as engine,

@@ -44,7 +44,7 @@ END_THE_WAITING = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 
 @contextmanager
 def role(options: Options, rights: str = "", limits: str = "") -> Iterator[Options]:
-    """Somebody who may log in, and what else is said."""
+    """A role that may log in, with further attributes."""
     with meddled(
         options,
         f"CREATE ROLE t_somebody LOGIN {limits}; {rights}",
@@ -61,7 +61,8 @@ WRITING = "GRANT ALL ON ALL TABLES IN SCHEMA public TO t_somebody"
 def failing_inserts(options: Options, code: str) -> Iterator[None]:
     change = f"""CREATE FUNCTION t_full() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '{code}'; END $$;
-        CREATE TRIGGER t_full BEFORE INSERT ON ff_lane_registry FOR EACH ROW EXECUTE FUNCTION t_full()"""
+        CREATE TRIGGER t_full BEFORE INSERT ON ff_lane_registry
+            FOR EACH ROW EXECUTE FUNCTION t_full()"""
     with meddled(options, change, "DROP TRIGGER t_full ON ff_lane_registry; DROP FUNCTION t_full"):
         yield
 
@@ -70,7 +71,7 @@ def failing_inserts(options: Options, code: str) -> Iterator[None]:
     ("code", "what"),
     [("53100", "postgres disk"), ("53200", "postgres memory"), ("53400", "a postgres setting")],
 )
-async def test_no_room_is_exhaustion_and_passes(options: Options, code: str, what: str) -> None:
+async def test_a_full_disk_is_exhaustion_and_passes(options: Options, code: str, what: str) -> None:
     async with opened(options) as store:
         with failing_inserts(options, code):
             with pytest.raises(ResourceExhausted) as caught:
@@ -80,8 +81,8 @@ async def test_no_room_is_exhaustion_and_passes(options: Options, code: str, wha
         assert isinstance(await store.commit(lane("a")), Applied)
 
 
-async def test_a_sort_that_may_not_use_the_disk_is_exhaustion(options: Options) -> None:
-    """The server's own word for a limit that was reached."""
+async def test_a_temporary_file_limit_is_exhaustion(options: Options) -> None:
+    """The server's error for a configured limit."""
     async with opened(asking_for(options, temp_file_limit="0", work_mem="64kB")) as store:
         with pytest.raises(ResourceExhausted):
             await store.execute_for_test(
@@ -98,7 +99,7 @@ async def test_too_many_connections_at_the_start(options: Options) -> None:
         assert caught.value.pool == "postgres connections" and caught.value.retryable
 
 
-async def test_too_many_connections_later_on_is_waited_for(
+async def test_too_many_connections_later_are_retried(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "RECONNECT_FOR_S", 0.05)
@@ -113,7 +114,7 @@ async def test_too_many_connections_later_on_is_waited_for(
             assert await reading == ["a"]
 
 
-async def test_a_replica_takes_no_changes_but_answers_questions(options: Options) -> None:
+async def test_a_replica_refuses_changes_and_answers_reads(options: Options) -> None:
     async with opened(asking_for(options, default_transaction_read_only="on")) as store:
         with pytest.raises(TransportError) as caught:
             await store.commit(lane("a"))
@@ -122,7 +123,7 @@ async def test_a_replica_takes_no_changes_but_answers_questions(options: Options
         assert await lanes(store) == []
 
 
-async def test_a_missing_table_is_told_as_a_schema_that_does_not_fit() -> None:
+async def test_a_missing_table_is_a_schema_error() -> None:
     async with opened(Options(database("tables")), check=False) as store:
         for call in (store.commit(lane("a")), lanes(store)):
             with pytest.raises(Unavailable) as caught:
@@ -132,7 +133,7 @@ async def test_a_missing_table_is_told_as_a_schema_that_does_not_fit() -> None:
             )
 
 
-async def test_a_missing_column_is_told_as_a_schema_that_does_not_fit(options: Options) -> None:
+async def test_a_missing_column_is_a_schema_error(options: Options) -> None:
     rename = "ALTER TABLE ff_lane_registry RENAME COLUMN {} TO {}"
     with meddled(
         options, rename.format("registered_by", "t_gone"), rename.format("t_gone", "registered_by")
@@ -142,7 +143,7 @@ async def test_a_missing_column_is_told_as_a_schema_that_does_not_fit(options: O
                 await store.commit(lane("a"))
 
 
-async def test_too_few_rights_are_named(options: Options) -> None:
+async def test_missing_rights_are_named(options: Options) -> None:
     with role(options, READING) as reader:
         async with opened(reader) as store:
             with pytest.raises(TransportError, match=r"too few rights.*ff_lane_registry") as caught:
@@ -151,7 +152,7 @@ async def test_too_few_rights_are_named(options: Options) -> None:
             assert await lanes(store) == []
 
 
-async def test_no_rights_at_all_are_told_at_the_start(options: Options) -> None:
+async def test_missing_rights_are_reported_at_open(options: Options) -> None:
     with role(options) as stranger:
         with pytest.raises(TransportError, match="too few rights") as caught:
             async with opened(stranger):
@@ -174,25 +175,25 @@ async def test_a_value_that_does_not_fit_fails_only_its_own_plan(
         assert await lanes(store) == ["a", "c"]
 
 
-async def test_callers_that_ride_together_do_not_share_a_misfit(options: Options) -> None:
+async def test_an_unstorable_value_fails_only_its_caller(options: Options) -> None:
     async with opened(options) as store:
         plans = [lane(f"l{n}", at=TOO_LARGE if n == 3 else 1) for n in range(8)]
         answers = await asyncio.gather(
             *(store.commit(plan) for plan in plans), return_exceptions=True
         )
-        assert store._coalescer.batches < len(plans), "they did ride together"
+        assert store.coalescer.batches < len(plans), "they did ride together"
         assert [n for n, answer in enumerate(answers) if not isinstance(answer, Applied)] == [3]
         assert isinstance(answers[3], ValidationError)
 
 
-async def test_a_misfit_takes_its_whole_transaction_along(options: Options) -> None:
+async def test_an_unstorable_value_fails_its_whole_transaction(options: Options) -> None:
     async with opened(options) as store:
         with pytest.raises(ValidationError):
             await store.commit_together([lane("a"), lane("b\0")])
         assert await lanes(store) == []
 
 
-async def test_a_unique_rule_that_is_broken_is_a_conflict_of_one_plan(options: Options) -> None:
+async def test_a_unique_violation_is_a_conflict_of_one_plan(options: Options) -> None:
     unique = (
         "CREATE UNIQUE INDEX t_one_draining ON ff_lane_registry (state) WHERE state = 'draining'"
     )
@@ -208,7 +209,7 @@ async def test_a_unique_rule_that_is_broken_is_a_conflict_of_one_plan(options: O
             assert (answers[1].kind, answers[1].detail) == (ConflictKind.UNIQUE, "t_one_draining")
 
 
-async def test_another_rule_that_is_broken_is_a_value_that_does_not_fit(options: Options) -> None:
+async def test_another_constraint_violation_is_a_validation_error(options: Options) -> None:
     add = "ALTER TABLE ff_lane_registry ADD CONSTRAINT t_early CHECK (registered_at_ms < 9)"
     with meddled(options, add, "ALTER TABLE ff_lane_registry DROP CONSTRAINT t_early"):
         async with opened(options) as store:
@@ -217,7 +218,7 @@ async def test_another_rule_that_is_broken_is_a_value_that_does_not_fit(options:
             assert "t_early" in str(answers[1])
 
 
-async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(
+async def test_ending_a_writer_in_the_middle_of_a_statement_is_doubtful(
     options: Options,
 ) -> None:
     with plain(options, autocommit=False) as other, plain(options) as db:
@@ -234,7 +235,7 @@ async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(
             assert isinstance(await store.commit(lane("a")), Applied), "on a new connection"
 
 
-async def test_every_refusal_is_an_error_of_ours(options: Options) -> None:
+async def test_every_refusal_is_an_engine_error(options: Options) -> None:
     async with opened(options) as store:
         for sql in (
             "SELECT 1 / 0",

@@ -1,4 +1,4 @@
-"""More than one process on a database: a commit of one wakes the others, and one of them runs the loops."""
+"""Two engines on a database: commits wake the other, and one of them runs the loops."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from tests.engine.helpers import claim, create, fields, parked, running, state, 
 
 from .helpers import engine_on, one, plain, until, world
 
-LISTENERS = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+LISTENERS = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND pid <> pg_backend_pid()
     AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify%')"""
 LEADER = (
     "SELECT holder FROM ff_leader WHERE until_ms > extract(epoch FROM clock_timestamp()) * 1000"
 )
-ASKED = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+ASKED = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND pid <> pg_backend_pid()
     AND query LIKE '%ff_leader%'"""
 SLOW = LoopSettings(*(60_000,) * 7)
 
 
 @asynccontextmanager
 async def two(options: Options) -> AsyncIterator[tuple[PostgresBackend, PostgresBackend]]:
-    """Both listening."""
+    """Two engines that listen."""
     async with engine_on(options) as here, engine_on(options) as there:
         with plain(options) as db:
             await until(lambda: one(db, LISTENERS) == 2)
@@ -46,7 +48,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_a_creation_wakes_a_claim_that_waits_elsewhere(options: Options) -> None:
+async def test_a_creation_wakes_a_waiting_claim_in_another_process(options: Options) -> None:
     async with two(options) as (here, there):
         waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
         await parked(there, "ready", "default")
@@ -54,8 +56,8 @@ async def test_a_creation_wakes_a_claim_that_waits_elsewhere(options: Options) -
         ident = await create(here)
         handle = await waiting
         assert handle is not None and fields(handle).execution_id == ident
-        assert now() - began < POLL_S / 2 and there.store._bell.heard >= 1
-        assert here.store._bell.heard <= 1, "its own news are none"
+        assert now() - began < POLL_S / 2 and there.store.notifier.received >= 1
+        assert here.store.notifier.received <= 1, "its own news are none"
 
 
 async def test_a_creation_wakes_a_claim_on_a_lane_that_is_named_by_a_uuid(options: Options) -> None:
@@ -68,18 +70,18 @@ async def test_a_creation_wakes_a_claim_on_a_lane_that_is_named_by_a_uuid(option
         assert await waiting is not None and now() - began < POLL_S / 2
 
 
-async def test_a_creation_on_another_lane_wakes_nobody(options: Options) -> None:
+async def test_a_creation_on_another_lane_wakes_no_claim(options: Options) -> None:
     async with two(options) as (here, there):
         waiting = asyncio.ensure_future(there.claim("quiet", (), worker(max_wait_ms=300)))
         await parked(there, "ready", "quiet")
-        sweeps = there.store._coalescer.jobs
+        sweeps = there.store.coalescer.jobs
         await create(here, lane_id="loud")
-        await until(lambda: there.store._bell.heard)
+        await until(lambda: there.store.notifier.received)
         assert await waiting is None
-        assert there.store._coalescer.jobs <= sweeps + 2, "looked before it slept and at the end"
+        assert there.store.coalescer.jobs <= sweeps + 2, "looked before it slept and at the end"
 
 
-async def test_a_completion_wakes_a_subscriber_elsewhere(options: Options) -> None:
+async def test_a_completion_wakes_a_subscriber_in_another_process(options: Options) -> None:
     async with two(options) as (here, there):
         stream = await there.subscribe_completion()
         ident, handle = await running(here)
@@ -92,7 +94,7 @@ async def test_a_completion_wakes_a_subscriber_elsewhere(options: Options) -> No
 
 
 async def test_a_delay_wakes_the_loop_of_the_leader(options: Options) -> None:
-    """Its loops sleep a minute unless they are told of something earlier."""
+    """Its loops sleep a minute unless an earlier time is announced."""
     async with two(options) as (here, there):
         there.with_scanners(SLOW)
         await until(lambda: leads(there))
@@ -105,19 +107,19 @@ async def test_a_delay_wakes_the_loop_of_the_leader(options: Options) -> None:
         assert now() - began < POLL_S / 2
 
 
-async def test_many_commits_are_told_together(options: Options) -> None:
+async def test_notifications_of_many_commits_are_combined(options: Options) -> None:
     async with two(options) as (here, there):
         began = now()
         await asyncio.gather(*(create(here) for _ in range(300)))
         for _ in range(30):
             await here.complete(await claim(here))
-        await until(lambda: there.store._bell.heard)
-        assert 1 <= here.store._bell.sent <= BURST + (now() - began) / PAUSE_S + 1
-        assert there.store._bell.heard <= here.store._bell.sent
+        await until(lambda: there.store.notifier.received)
+        assert 1 <= here.store.notifier.sent <= BURST + (now() - began) / PAUSE_S + 1
+        assert there.store.notifier.received <= here.store.notifier.sent
         await world(there)
 
 
-async def test_work_is_shared_without_being_done_twice(options: Options) -> None:
+async def test_two_engines_share_work_without_doing_it_twice(options: Options) -> None:
     async with two(options) as (here, there):
         made = [await create(here) for _ in range(60)]
         found: list[str] = []
@@ -163,7 +165,7 @@ def holder(engine: PostgresBackend) -> str:
     return engine.loops.thread.inside.election.me
 
 
-async def test_of_two_one_leads_and_the_other_follows_when_it_leaves(options: Options) -> None:
+async def test_the_other_process_leads_when_the_leader_leaves(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         assert first.with_scanners(SLOW) and not first.with_scanners(SLOW)
         await until(lambda: leads(first))
@@ -176,7 +178,7 @@ async def test_of_two_one_leads_and_the_other_follows_when_it_leaves(options: Op
             assert one(db, LEADER) == holder(second)
 
 
-async def test_started_together_exactly_one_leads(options: Options) -> None:
+async def test_of_two_processes_started_together_one_leads(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         first.with_scanners(SLOW)
         second.with_scanners(SLOW)
@@ -186,7 +188,7 @@ async def test_started_together_exactly_one_leads(options: Options) -> None:
         assert leads(first) is not leads(second)
 
 
-async def test_a_leader_whose_session_ends_is_followed_or_leads_on(options: Options) -> None:
+async def test_a_leader_whose_session_ends_is_replaced_or_keeps_its_lease(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         first.with_scanners(SLOW)
         await until(lambda: leads(first))
@@ -201,10 +203,10 @@ async def test_a_leader_whose_session_ends_is_followed_or_leads_on(options: Opti
 
 
 @pytest.mark.parametrize("off_s", [-1, +3_600])
-async def test_a_lease_that_ran_out_or_lies_too_far_ahead_is_taken_over(
+async def test_a_lease_that_expired_or_is_too_far_ahead_is_taken_over(
     options: Options, off_s: int
 ) -> None:
-    """The second is what a server leaves behind whose clock was set back."""
+    """The second is left by a server whose clock was set back."""
     with plain(options) as db:
         at = "extract(epoch FROM clock_timestamp()) * 1000 + %s"
         db.execute(f"INSERT INTO ff_leader VALUES ('loops', 'gone', 0, {at})", (off_s * 1000,))
@@ -220,7 +222,8 @@ async def test_a_live_lease_of_another_is_honoured_until_it_ends(
     with plain(options) as db:
         began = now()
         db.execute(
-            "INSERT INTO ff_leader VALUES ('loops', 'other', 0, extract(epoch FROM clock_timestamp()) * 1000 + 400)"
+            "INSERT INTO ff_leader VALUES ('loops', 'other', 0, extract(epoch FROM "
+            "clock_timestamp()) * 1000 + 400)"
         )
         async with engine_on(options) as engine:
             engine.with_scanners(SLOW)
@@ -228,7 +231,7 @@ async def test_a_live_lease_of_another_is_honoured_until_it_ends(
             assert now() - began >= 0.4
 
 
-async def test_a_leader_that_finds_another_in_its_place_steps_down(options: Options) -> None:
+async def test_a_replaced_leader_steps_down(options: Options) -> None:
     async with engine_on(options) as engine:
         engine.with_scanners(SLOW)
         await until(lambda: leads(engine))
@@ -250,7 +253,7 @@ async def test_a_leader_that_cannot_renew_steps_down_when_its_lease_ends(
             await until(lambda: not leads(engine))
 
 
-async def test_a_follower_takes_over_what_the_leader_left(options: Options) -> None:
+async def test_a_follower_continues_the_work_of_the_leader(options: Options) -> None:
     quick = LoopSettings(delayed_promoter_ms=100)
     async with engine_on(options) as first, engine_on(options) as second:
         first.with_scanners(quick)

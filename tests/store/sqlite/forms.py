@@ -1,4 +1,4 @@
-"""Every form the rules declare, and what SQLite is told for it."""
+"""Every form of the rules, and its SQLite statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import flowfabric.rules
 from flowfabric.plan import Form
-from flowfabric.store.sql.sqlite_plan import script
+from flowfabric.store.sql.sqlite_plan import sqlite_form
 
 
 def _inside(value: Any) -> Iterator[Form]:
@@ -27,7 +27,7 @@ def _among(values: Iterable[Any]) -> Iterator[Form]:
 
 
 def declared() -> list[Form]:
-    """Each form once, wherever it is kept: by a name of a module or in a table of one."""
+    """Each form once, whether it is a module's name or inside a table."""
     modules = [
         importlib.import_module(m.name)
         for m in pkgutil.walk_packages(flowfabric.rules.__path__, "flowfabric.rules.")
@@ -46,7 +46,7 @@ ALL: dict[str, Form] = {form.name: form for form in declared()}
 
 def statements(form: Form) -> list[str]:
     """The texts SQLite runs, the selection of a sweep with its limit."""
-    text = script(form)
+    text = sqlite_form(form)
     found = []
     if text.select is not None:
         found.append(text.select.sql + ("?" if form.pick is not None else ""))

@@ -1,4 +1,4 @@
-"""Rows for tests that look at files rather than at meaning."""
+"""Lanes as rows, plain connections and injected errors for the tests of the SQLite store."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ async def pragma(store: SqliteStore, name: str) -> Any:
 
 
 def plain(path: Path | str) -> sqlite3.Connection:
-    """A connection of somebody else, usable from any thread."""
+    """A connection of another program, usable from any thread."""
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
 
 
 class FaultyCursor:
-    """A cursor that raises instead of running the statements named, as often as told."""
+    """A cursor that raises instead of running a statement, a number of times."""
 
     def __init__(
         self, real: sqlite3.Cursor, statement: str, error: sqlite3.Error, times: int
     ) -> None:
-        self._real, self._statement, self._error, self.left = real, statement, error, times
+        self._real, self._statement, self.left = real, statement, times
+        self.error: BaseException = error
         self.raised = 0
 
     def execute(self, sql: str, *params: Any) -> Any:
         if self.left and sql.startswith(self._statement):
             self.left -= 1
             self.raised += 1
-            raise self._error
+            raise self.error
         return self._real.execute(sql, *params)
 
     def __getattr__(self, name: str) -> Any:
@@ -56,10 +57,15 @@ class FaultyCursor:
 
 
 def failing(store: SqliteStore, statement: str, code: int, times: int = 1) -> FaultyCursor:
-    writer = store._writer
-    cursor = FaultyCursor(writer.write._cursor, statement, coded(code), times)
-    writer.write._cursor = cursor  # type: ignore[assignment]
-    return cursor
+    """The cursor that raises from now on, until it has raised so often."""
+    cursors: list[FaultyCursor] = []
+
+    def wrap(real: sqlite3.Cursor) -> Any:
+        cursors.append(FaultyCursor(real, statement, coded(code), times))
+        return cursors[0]
+
+    store.writer.group_commit.replace_cursor(wrap)
+    return cursors[0]
 
 
 def coded(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:

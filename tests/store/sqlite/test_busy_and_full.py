@@ -1,4 +1,4 @@
-"""Somebody else holds the file, or the disk is full: bounded, typed, and never half a write."""
+"""A locked file and a full disk: bounded waits, typed errors, no partial writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .helpers import lane, lanes, plain, pragma
 def held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
-    """A store that waits 10 ms for a lock, and somebody else who holds it."""
+    """A store that waits 10 ms for a lock, and a connection that holds it."""
     monkeypatch.setattr(target_module, "BUSY_TIMEOUT_MS", 10)
     store = open_store(str(tmp_path / "ff.db"))
     other = plain(tmp_path / "ff.db")
@@ -57,7 +57,7 @@ async def test_a_lock_held_throughout_is_contention_after_three_tries(
 
 
 @pytest.mark.parametrize("released_at", [1, 2])
-async def test_a_lock_released_in_between_costs_a_try_only(
+async def test_a_lock_released_between_tries_is_retried(
     held: tuple[SqliteStore, sqlite3.Connection], monkeypatch: pytest.MonkeyPatch, released_at: int
 ) -> None:
     store, other = held
@@ -74,7 +74,7 @@ async def test_a_lock_released_in_between_costs_a_try_only(
     assert await lanes(store) == ["a", "b"]
 
 
-async def test_the_writer_waits_for_a_lock_that_is_given_back_soon(tmp_path: Path) -> None:
+async def test_the_writer_waits_for_a_lock_that_is_released_soon(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     other = plain(tmp_path / "ff.db")
     other.execute("BEGIN EXCLUSIVE")
@@ -87,11 +87,12 @@ async def test_the_writer_waits_for_a_lock_that_is_given_back_soon(tmp_path: Pat
     await store.close()
 
 
-async def test_what_another_process_wrote_is_respected(tmp_path: Path) -> None:
+async def test_rows_of_another_process_are_respected(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     other = plain(tmp_path / "ff.db")
     other.execute(
-        "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('a', 1, 'other')"
+        "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) "
+        "VALUES ('a', 1, 'other')"
     )
     answers = await store.commit_many([lane("a"), lane("b")])
     assert [isinstance(a, Applied) for a in answers] == [False, True]
@@ -136,14 +137,14 @@ async def test_a_full_disk_refuses_writes_keeps_reads_and_recovers(full: SqliteS
     assert await pragma(full, "integrity_check") == "ok"
 
 
-async def test_a_small_write_still_fits_beside_one_that_does_not(full: SqliteStore) -> None:
+async def test_a_small_write_fits_on_a_full_disk(full: SqliteStore) -> None:
     with pytest.raises(ResourceExhausted):
         await full.commit(lane("big", by=_BULKY))
     assert isinstance(await full.commit(lane("small")), Applied)
     assert await lanes(full) == ["before", "small"]
 
 
-async def test_nobody_is_woken_by_a_write_that_did_not_fit(full: SqliteStore) -> None:
+async def test_a_write_on_a_full_disk_wakes_no_waiter(full: SqliteStore) -> None:
     rung: list[object] = []
     full.hub.announce = lambda topics, dues: rung.extend([*topics, *dues])  # type: ignore[method-assign]
     with pytest.raises(ResourceExhausted):

@@ -1,4 +1,4 @@
-"""Whatever byte of the log survives a crash: the file opens, is whole, and holds a prefix of the commits."""
+"""However much of the log survives a crash, the file contains a prefix of the commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMITS, IMAGES, SEED = 60, 40, 20240607
 
 
 async def _running(folder: Path) -> Path:
-    """A copy of a database and its log as they stand between two commits, while the writer is alive."""
+    """A copy of a database and its log between two commits."""
     store = open_store(str(folder / "live.db"))
     for n in range(COMMITS):
         answer = await store.commit_together(

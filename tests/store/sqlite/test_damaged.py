@@ -1,4 +1,4 @@
-"""A file that is damaged, foreign, or lies where nothing can be written: each is told as what it is."""
+"""Damaged files, foreign files and read-only folders each raise a specific error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ME = ClaimPolicy("w", "w-1", 30_000, None)
 
 
 async def work(path: Path) -> None:
-    """Opens it, looks, claims, creates and closes."""
+    """Opens the file, reads, claims, creates and closes."""
     backend = sqlite_engine(open_store(str(path)))
     try:
         await backend.claim_many("default", (), ME, 20)
@@ -60,7 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def in_a_name(data: bytearray, dice: random.Random) -> None:
-    """A byte of a table's or a column's name that is no UTF-8 any more."""
+    """Damages a byte of a table's or a column's name."""
     spots = [found.start() for found in re.finditer(rb"ff_[a-z_]+", data[: 4096 * 20])]
     data[dice.choice(spots) + dice.randrange(6)] = dice.choice((0xFF, 0xC3, 0x80))
 
@@ -86,7 +86,7 @@ def cut_off(data: bytearray, dice: random.Random) -> None:
     "damage", [in_a_name, in_a_text, anywhere, cut_off], ids=lambda kind: kind.__name__
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_damage_is_told_as_an_error_of_ours_or_does_no_harm(
+def test_damage_is_an_engine_error_or_harmless(
     whole: bytes, tmp_path: Path, damage: Callable[[bytearray, random.Random], None], seed: int
 ) -> None:
     path, data = tmp_path / "ff.db", bytearray(whole)
@@ -109,7 +109,7 @@ async def looked(path: Path) -> None:
         await engine.store.close()
 
 
-def test_a_damaged_name_says_so(whole: bytes, tmp_path: Path) -> None:
+def test_a_damaged_name_is_reported(whole: bytes, tmp_path: Path) -> None:
     path, data = tmp_path / "ff.db", bytearray(whole)
     data[data.index(b"CREATE TABLE ff_exec_core") + 14] = 0xFF
     path.write_bytes(data)
@@ -123,15 +123,17 @@ def test_a_damaged_name_says_so(whole: bytes, tmp_path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    """As its migrations leave it."""
+    """A database as the migrations of the Rust FlowFabric leave it."""
     db = sqlite3.connect(path)
     db.executescript(
         """
         CREATE TABLE _sqlx_migrations (version BIGINT PRIMARY KEY, description TEXT NOT NULL,
-            installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL, checksum BLOB NOT NULL,
+            installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL,
+                checksum BLOB NOT NULL,
             execution_time BIGINT NOT NULL);
         INSERT INTO _sqlx_migrations VALUES (1, 'initial', '2026-01-01', 1, x'00', 1);
-        CREATE TABLE ff_migration_annotation (version INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL,
+        CREATE TABLE ff_migration_annotation (version INTEGER NOT NULL PRIMARY KEY,
+            name TEXT NOT NULL,
             applied_at_ms INTEGER NOT NULL, backward_compatible INTEGER NOT NULL);
         INSERT INTO ff_migration_annotation VALUES (1, '0001_initial', 1, 0);
         CREATE TABLE ff_exec_core (partition_key INTEGER NOT NULL, execution_id BLOB NOT NULL,
@@ -141,7 +143,7 @@ def foreign(path: Path) -> None:
     db.close()
 
 
-def test_a_database_of_the_rust_flowfabric_is_called_that(tmp_path: Path) -> None:
+def test_a_database_of_the_rust_flowfabric_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     foreign(path)
     before = schema_of(path)
@@ -164,7 +166,7 @@ def schema_of(path: Path) -> list[tuple[str, str]]:
 
 
 def read_by_another(path: Path) -> str:
-    """What reading the whole database says in a process whose user may not write there: root may write everywhere."""
+    """The result of reading the database in a process whose user has no write permission."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -189,7 +191,7 @@ def read_by_another(path: Path) -> str:
 
 @pytest.fixture
 def read_only(whole: bytes) -> Iterator[Path]:
-    """A database in a folder in which nothing can be created."""
+    """A database in a folder without write permission."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "ff.db"
@@ -204,7 +206,7 @@ def test_a_database_on_a_read_only_file_system_is_read(read_only: Path) -> None:
     assert read_by_another(read_only) == "30 executions"
 
 
-def test_a_log_that_cannot_be_read_is_told_with_the_way_out(read_only: Path) -> None:
+def test_an_unreadable_log_is_reported_with_a_solution(read_only: Path) -> None:
     read_only.parent.chmod(0o755)
     read_only.with_name("ff.db-wal").write_bytes(b"\0" * 64)
     read_only.parent.chmod(0o555)
@@ -216,6 +218,6 @@ def test_a_log_that_cannot_be_read_is_told_with_the_way_out(read_only: Path) -> 
     )
 
 
-def test_a_file_that_may_not_be_read_is_told_so(read_only: Path) -> None:
+def test_a_file_without_read_permission_is_reported(read_only: Path) -> None:
     read_only.chmod(0o000)
     assert "may not read the file" in read_by_another(read_only)

@@ -34,7 +34,7 @@ NOT_RETRIED = (0, 1, 11, 13, 21, 266, 2067)
 @pytest.mark.parametrize(
     ("code", "expected"), [*((c, True) for c in RETRIED), *((c, False) for c in NOT_RETRIED)]
 )
-def test_only_the_busy_and_locked_families_are_tried_again(code: int, expected: bool) -> None:
+def test_only_busy_and_locked_codes_are_retried(code: int, expected: bool) -> None:
     assert is_busy(code) is expected
 
 
@@ -42,18 +42,18 @@ def test_only_the_busy_and_locked_families_are_tried_again(code: int, expected: 
     ("code", "expected"),
     [(10, True), (266, True), (778, True), (1034, True), (13, False), (5, False)],
 )
-def test_only_a_disk_error_leaves_a_doubt(code: int, expected: bool) -> None:
+def test_only_a_disk_error_is_doubtful(code: int, expected: bool) -> None:
     assert is_doubtful(coded(code)) is expected
 
 
-def test_an_error_without_a_code_is_none_of_them() -> None:
+def test_an_error_without_a_code_is_neither_busy_nor_doubtful() -> None:
     error = sqlite3.OperationalError("x")
     assert (code_of(error), is_doubtful(error)) == (0, False)
     assert isinstance(as_engine_error(error), TransportError)
 
 
 @pytest.mark.parametrize("code", RETRIED)
-def test_busy_to_the_end_is_contention(code: int) -> None:
+def test_busy_after_all_tries_is_contention(code: int) -> None:
     error = as_engine_error(coded(code))
     assert isinstance(error, Contention) and error.kind is ContentionKind.RETRY_EXHAUSTED
     assert error.retryable
@@ -79,7 +79,7 @@ def test_other_errors_are_transport_errors(code: int, retryable: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [19, 275, 787, 1299, 3091])
-def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: int) -> None:
+def test_a_broken_constraint_is_corruption_and_not_retried(code: int) -> None:
     error = as_engine_error(coded(code, sqlite3.IntegrityError))
     assert isinstance(error, ValidationError) and error.kind is ValidationKind.CORRUPTION, repr(
         error
@@ -92,16 +92,16 @@ def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: 
 
 @pytest.fixture
 def file_store(tmp_path: Path) -> Iterator[SqliteStore]:
-    """One that leaves all writing to its thread; `test_in_place` has the other way."""
+    """A store that leaves all writing to its thread; see `test_inline_writes`."""
     store = open_store(str(tmp_path / "ff.db"))
-    store._writer._wary = 1_000_000
+    store.writer.thread_groups_left = 1_000_000
     yield store
     asyncio.run(store.close())
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the writer would have slept."""
+    """The pauses of the writer."""
     slept: list[float] = []
     monkeypatch.setattr(groups_module, "time", SimpleNamespace(sleep=slept.append))
     return slept
@@ -150,7 +150,7 @@ async def test_other_errors_are_answered_at_once_and_roll_back(
 
 
 @pytest.mark.parametrize("code", [10, 778, 1034])
-async def test_after_a_disk_error_the_writer_stops_and_reads_go_on(
+async def test_after_a_disk_error_writing_stops_and_reads_continue(
     file_store: SqliteStore, code: int
 ) -> None:
     assert isinstance(await file_store.commit(lane("before")), Applied)

@@ -17,7 +17,7 @@ from flowfabric.store.sqlite.registry import open_store
 from .helpers import lane
 
 
-async def test_a_new_file_and_what_lies_beside_it_are_for_the_owner_only(tmp_path: Path) -> None:
+async def test_a_new_file_and_its_log_are_for_the_owner_only(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         store = open_store(str(tmp_path / "ff.db"))
@@ -35,7 +35,7 @@ async def test_a_new_file_and_what_lies_beside_it_are_for_the_owner_only(tmp_pat
         os.umask(before)
 
 
-async def test_the_mode_of_a_file_that_is_there_stays(tmp_path: Path) -> None:
+async def test_the_mode_of_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     path.touch()
     path.chmod(0o640)
@@ -55,7 +55,7 @@ def _replaced(path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken_away", [_deleted, _replaced])
-async def test_nothing_is_acknowledged_into_a_file_that_is_gone(
+async def test_a_commit_to_a_replaced_file_is_not_acknowledged(
     tmp_path: Path, taken_away: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "ff.db"

@@ -112,7 +112,8 @@ def test_a_schema_newer_than_the_release_is_refused(tmp_path: Path) -> None:
     _opened(path)
     db = plain(path)
     db.execute(
-        "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES (99, 'later', 1, 'x')"
+        "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) "
+        "VALUES (99, 'later', 1, 'x')"
     )
     with pytest.raises(Unavailable, match=r"schema_version.*is at 99.*knows 1"):
         _opened(path)
@@ -141,7 +142,7 @@ def test_a_migration_that_fails_half_way_leaves_nothing(
     db.close()
 
 
-def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"certainly not a database, " * 200)
     with pytest.raises(TransportError, match=r"notes\.txt"):
@@ -153,7 +154,8 @@ _OPENER = """
 import asyncio, sys
 from flowfabric.plan import Arg, Form, Insert
 from flowfabric.store.sqlite.registry import open_store
-form = Form("f", Insert("ff_lane_registry", {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}))
+row = {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}
+form = Form("f", Insert("ff_lane_registry", row))
 async def once(path):
     store = open_store(path)
     await store.commit(form(0, lane=sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Statements walk their index: no sorting, and no reading of whole tables, however many rows wait."""
+"""Statements walk their index, without sorting and without full table scans."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import Scan, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.sql.ddl import index_name, sqlite_schema
-from flowfabric.store.sql.sqlite_plan import script
-from flowfabric.store.sqlite.reader import get_sql, scan_sql, tally_sql
+from flowfabric.store.sql.reads import scan_sql, tally_sql
+from flowfabric.store.sql.sqlite_plan import sqlite_form
+from flowfabric.store.sqlite.reader import Parameters, get_sql
 from flowfabric.store.sqlite.uri import new_uuid_bytes
 
 from .forms import ALL, statements
@@ -28,8 +29,10 @@ _SOME = {"int": 1, "text": "lane", "uuid": b"\1" * 16, "uuidtext": b"\1" * 16, "
 
 _FILL = f"""
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
-INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
-    attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms,
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase,
+    eligibility_state, ownership_state,
+    attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms,
+        attempt_timeout_at_ms,
     deadline_at_ms, terminal_at_ms, terminal_outcome, required_capabilities)
 SELECT 0, randomblob(16), CASE i % 3 WHEN 0 THEN 'lane' ELSE 'other' END,
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'terminal' ELSE 'runnable' END,
@@ -68,7 +71,7 @@ def _whole_tables(steps: list[str]) -> list[str]:
 def test_a_sweep_walks_its_index_without_sorting(
     db: sqlite3.Connection, form: Form, index: str
 ) -> None:
-    select = script(form).select
+    select = sqlite_form(form).select
     assert select is not None
     steps = plan_of(db, f"{select.sql}10")
     assert any(f"USING INDEX {index_name(INDEXES[index])} " in f"{step} " for step in steps), steps
@@ -90,7 +93,8 @@ def _scans(index: Index) -> Iterator[Scan]:
 def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: str) -> None:
     index = INDEXES[name]
     for scan in _scans(index):
-        sql, params = scan_sql(scan)
+        params = Parameters()
+        sql = scan_sql(scan, params)
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         wanted = f"sqlite_autoindex_{index.table}_1" if index.primary else index_name(index)
         assert any(f"INDEX {wanted}" in step for step in steps), (scan, steps)
@@ -102,7 +106,7 @@ def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: st
 @pytest.mark.parametrize(
     "name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)]
 )
-def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(
+def test_a_tally_walks_its_index_and_sorts_only_the_counted_rows(
     db: sqlite3.Connection, name: str
 ) -> None:
     index = INDEXES[name]
@@ -115,7 +119,8 @@ def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(
             for c in index.group
         },
     ):
-        sql, params = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group))
+        params = Parameters()
+        sql = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group), params)
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         assert any(f"INDEX {wanted}" in step for step in steps), steps
         assert not [step for step in steps if "TEMP B-TREE FOR ORDER BY" in step], steps
@@ -138,7 +143,7 @@ def test_no_statement_of_a_form_reads_a_whole_table(db: sqlite3.Connection, name
 @pytest.mark.parametrize(
     "name", [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")]
 )
-def test_what_goes_from_a_stream_is_found_without_walking_the_stream(
+def test_trimmed_frames_are_found_without_walking_the_stream(
     db: sqlite3.Connection, name: str
 ) -> None:
     cuts = [plan_of(db, sql) for sql in statements(ALL[name]) if sql.startswith("DELETE")]
@@ -151,7 +156,7 @@ def test_what_goes_from_a_stream_is_found_without_walking_the_stream(
     ]
 
 
-def test_the_guard_itself_notices_a_whole_table(db: sqlite3.Connection) -> None:
+def test_the_check_detects_a_full_table_scan(db: sqlite3.Connection) -> None:
     assert _whole_tables(plan_of(db, "SELECT 1 FROM ff_attempt WHERE worker_id = ?"))
     assert "TEMP B-TREE" in " ".join(
         plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind")

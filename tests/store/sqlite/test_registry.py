@@ -17,6 +17,7 @@ import pytest
 from flowfabric.connect import SqliteBackend
 from flowfabric.errors import TransportError
 from flowfabric.plan import Applied
+from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -30,7 +31,7 @@ def memory_name() -> Iterator[str]:
     return iter([f"file:registry-{next(_names)}?mode=memory"])
 
 
-async def test_the_same_file_twice_is_one_store_however_it_is_spelled(
+async def test_the_same_file_is_one_store_however_it_is_spelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,7 +88,7 @@ async def test_a_store_closes_with_its_last_user_and_can_be_opened_again(tmp_pat
     await again.close()
 
 
-async def test_a_store_that_is_closing_is_not_handed_out_again(tmp_path: Path) -> None:
+async def test_a_closing_store_is_not_reused(tmp_path: Path) -> None:
     path = str(tmp_path / "ff.db")
     store, gate = open_store(path), threading.Event()
     loop = asyncio.get_running_loop()
@@ -105,20 +106,16 @@ async def test_a_store_that_is_closing_is_not_handed_out_again(tmp_path: Path) -
 async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     gate, entered = threading.Event(), threading.Event()
-    held = store._writer.submit("read", lambda db: (entered.set(), gate.wait(10)))
+    held = store.writer.submit(Execute(lambda db: (entered.set(), gate.wait(10))))
     assert await asyncio.to_thread(entered.wait, 5)
     queued = [store.commit(lane(f"l{n}")) for n in range(20)]
     closing = asyncio.create_task(store.close())
     for _ in range(2_000):
-        if not store._writer._open:
+        if not store.writer.is_open:
             break
         await asyncio.sleep(0.001)
     gate.set()
-    done, _ = await asyncio.wait({closing}, timeout=2)
-    if not done:
-        store._writer._queue.put(None)
-    await closing
-    assert done, "close() hangs behind a full queue"
+    await asyncio.wait_for(closing, 10)
     await held
     assert all(isinstance(answer, Applied) for answer in await asyncio.gather(*queued))
 
@@ -152,10 +149,10 @@ def test_a_failed_open_does_not_stop_the_next_one(tmp_path: Path) -> None:
     asyncio.run(open_store(str(path)).close())
 
 
-def test_a_forgotten_store_closes_itself(tmp_path: Path) -> None:
+def test_a_collected_store_closes_itself(tmp_path: Path) -> None:
     path = str(tmp_path / "ff.db")
     store = open_store(path)
-    thread, gone = store._writer._thread, weakref.ref(store)
+    thread, gone = store.writer.thread, weakref.ref(store)
     del store
     gc.collect()
     assert gone() is None
@@ -164,7 +161,7 @@ def test_a_forgotten_store_closes_itself(tmp_path: Path) -> None:
     asyncio.run(open_store(path).close())
 
 
-def test_memory_keeps_its_rows_while_nothing_happens(memory_name: Iterator[str]) -> None:
+def test_an_idle_memory_database_keeps_its_rows(memory_name: Iterator[str]) -> None:
     name = next(memory_name)
     store = open_store(name)
     asyncio.run(_commit(store, "kept"))
@@ -208,7 +205,7 @@ async def test_a_file_is_in_wal_mode_with_full_synchronisation(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "journal"), [({"wal": False}, "delete"), ({"wal": True}, "wal")]
 )
-async def test_wal_is_for_files_that_want_it(
+async def test_wal_can_be_turned_off(
     tmp_path: Path, settings: dict[str, bool], journal: str
 ) -> None:
     store = open_store(str(tmp_path / "ff.db"), **settings)
@@ -218,7 +215,7 @@ async def test_wal_is_for_files_that_want_it(
     await store.close()
 
 
-async def test_memory_has_no_wal_and_does_not_claim_to_survive(memory_name: Iterator[str]) -> None:
+async def test_memory_has_no_wal_and_no_durability(memory_name: Iterator[str]) -> None:
     store = open_store(next(memory_name))
     assert await pragma(store, "journal_mode") == "memory"
     assert store.durability not in ("full", "process")
@@ -239,7 +236,7 @@ async def test_readers_cannot_write(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_banner_is_said_once_per_store(
+async def test_the_banner_is_logged_once_per_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "flowfabric.sqlite")

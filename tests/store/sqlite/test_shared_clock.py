@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 
 def opened(path: Path, clock: ManualClock) -> SqliteStore:
-    """A store of its own, as another process has it."""
+    """A separate store, as in another process."""
     return SqliteStore(parse_target(str(path)), clock=clock).retain()
 
 
@@ -34,7 +34,7 @@ async def commit(store: SqliteStore, name: str) -> int:
 
 
 @pytest.mark.meets("clock_step", "crash")
-async def test_a_process_that_starts_after_a_step_back_tells_no_earlier_time(
+async def test_a_process_that_starts_after_a_step_back_returns_no_earlier_time(
     tmp_path: Path,
 ) -> None:
     path, clock = tmp_path / "ff.db", ManualClock()
@@ -49,7 +49,7 @@ async def test_a_process_that_starts_after_a_step_back_tells_no_earlier_time(
     await restarted.close()
 
 
-async def test_a_process_that_runs_already_follows_with_its_next_commit(tmp_path: Path) -> None:
+async def test_a_running_process_follows_with_its_next_commit(tmp_path: Path) -> None:
     path, ahead, right = tmp_path / "ff.db", ManualClock(), ManualClock()
     other, first = opened(path, right), opened(path, ahead)
     ahead.advance(HOUR_MS)
@@ -62,7 +62,7 @@ async def test_a_process_that_runs_already_follows_with_its_next_commit(tmp_path
     await other.close()
 
 
-async def test_nothing_is_kept_once_the_wall_clock_has_caught_up(tmp_path: Path) -> None:
+async def test_no_time_is_stored_once_the_wall_clock_has_caught_up(tmp_path: Path) -> None:
     path, clock = tmp_path / "ff.db", ManualClock()
     store = opened(path, clock)
     before = await commit(store, "a")

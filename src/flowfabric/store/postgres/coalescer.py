@@ -1,7 +1,8 @@
-"""Natural group commit: what queued up while the last statement was in flight goes together in the next one.
+"""Natural group commit: jobs that queue while a statement is in flight share the next one.
 
-Plans that name the same row stand in line for it: the second is queued when the first is answered. That keeps one caller's
-order, and it keeps a row from standing twice in a batch, where `UPDATE ... FROM unnest` would drop one in silence.
+Jobs that name the same row are queued behind each other: the second becomes ready when the first is
+answered. That keeps the order of one caller, and it keeps a row from occurring twice in a batch,
+where `UPDATE ... FROM unnest` would silently drop one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 MAX_BATCH = 100
 SMALLEST_SHARE = 8
-PATIENCE_S = 0.005
-"""Nobody waits longer than this for others while a carrier is free: what they are in may be stuck behind somebody's lock."""
+MAX_HOLD_S = 0.005
+"""How long jobs are held back while a carrier is free: the larger batch may wait for a lock."""
 Key = tuple[Any, ...]
 Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 
@@ -35,10 +36,11 @@ class _Job:
 
 
 class Coalescer:
-    """Jobs of one shape ride together, shapes take turns, and each carrier (a connection) has one batch at a time.
+    """Jobs of one shape share a batch, and shapes take turns.
 
-    Carriers that are free share what waits, so that the database works on all of them at once. But a batch costs as much as
-    ten jobs in it: a few wait while a larger one is on its way, and travel with those of it who come again.
+    Each carrier (a connection) has one batch at a time. Free carriers share the ready jobs, so that
+    the database works on all of them at once. A batch costs as much as ten of its jobs: a few jobs
+    are held back while a larger batch is in flight, and join its callers when they return.
     """
 
     def __init__(self, run: Run, carriers: Sequence[Any], max_batch: int = MAX_BATCH) -> None:
@@ -55,8 +57,8 @@ class Coalescer:
     def submit(
         self, shape: Hashable, item: Any, keys: Sequence[Key] = (), size: int = 1
     ) -> asyncio.Future[Any]:
-        apart = keys if len(keys) < 2 else list(dict.fromkeys(keys))
-        job = _Job(shape, item, apart, size, self._loop.create_future())
+        unique = keys if len(keys) < 2 else list(dict.fromkeys(keys))
+        job = _Job(shape, item, unique, size, self._loop.create_future())
         for key in job.keys:
             line = self._lines.get(key)
             if line is None:
@@ -69,7 +71,7 @@ class Coalescer:
         return job.future
 
     async def drain(self) -> None:
-        """Waits until everything submitted so far is answered."""
+        """Waits until every submitted job is answered."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -81,25 +83,25 @@ class Coalescer:
         self._waiting += 1
         self._start()
 
-    def _should_go(self) -> bool:
-        """Not when what waits is less than half of what is on its way."""
+    def _should_send(self) -> bool:
+        """Less than half as many jobs as are in flight are held back."""
         return bool(self._ready) and 2 * self._waiting >= self._flying
 
     def _start(self) -> None:
         if not self._free or not self._ready or self._gathering:
             return
-        if self._should_go():
+        if self._should_send():
             self._send()
         elif self._held is None:
-            self._held = self._loop.call_later(PATIENCE_S, self._go_anyway)
+            self._held = self._loop.call_later(MAX_HOLD_S, self._send_held_jobs)
 
-    def _go_anyway(self) -> None:
+    def _send_held_jobs(self) -> None:
         self._held = None
         if self._free and self._ready:
-            self._send(anyway=True)
+            self._send(held=True)
 
-    def _send(self, *, anyway: bool = False) -> None:
-        task = self._loop.create_task(self._drive(self._free.pop(), anyway=anyway))
+    def _send(self, *, held: bool = False) -> None:
+        task = self._loop.create_task(self._drive(self._free.pop(), held=held))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -114,14 +116,14 @@ class Coalescer:
             size += queue[0].size
             group.append(queue.popleft())
         if queue:
-            self._ready[shape] = queue  # to the back of the turn
+            self._ready[shape] = queue  # behind the other shapes
         self._waiting -= len(group)
         return group
 
-    async def _drive(self, carrier: Any, *, anyway: bool) -> None:
+    async def _drive(self, carrier: Any, *, held: bool) -> None:
         try:
-            while self._should_go() or (anyway and self._ready):
-                anyway = False
+            while self._should_send() or (held and self._ready):
+                held = False
                 group = self._take()
                 self.batches += 1
                 self.jobs += len(group)
@@ -130,14 +132,14 @@ class Coalescer:
                 self._start()
                 try:
                     answers = await self._run(carrier, group[0].shape, [job.item for job in group])
-                except BaseException as error:  # the runner isolates bad plans; what arrives here concerns the whole group
+                except BaseException as error:  # bad plans are isolated by the runner
                     answers = [error] * len(group)
                 self._idle += 1
                 self._gathering += 1
                 for job, answer in zip(group, answers, strict=True):
                     self._release(job)
                     _answer(job.future, answer)
-                await asyncio.sleep(0)  # whoever asks again at once comes along
+                await asyncio.sleep(0)  # lets answered callers submit again
                 self._gathering -= 1
                 self._flying -= len(group)
         finally:
@@ -157,7 +159,7 @@ class Coalescer:
 
 
 def _answer(future: asyncio.Future[Any], answer: Any) -> None:
-    """A caller that gave up harms nobody: the commit stands."""
+    """A cancelled caller gets no answer; the commit stands."""
     if future.done():
         return
     if isinstance(answer, BaseException):

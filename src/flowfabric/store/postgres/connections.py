@@ -1,4 +1,4 @@
-"""Connections: how they are opened, what is set on them, and what a lost one means."""
+"""Connections: their settings, reconnecting, and a limit on how long a statement takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND_TIMEOUT_S = 60.0
 RECONNECT_FOR_S = 10.0
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
 STATEMENTS_KEPT = 1_000
-OURS = {
+SESSION_SETTINGS = {
     "application_name": "flowfabric",
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": "5000",
@@ -31,27 +31,30 @@ OURS = {
     "tcp_keepalives_count": "3",
     "timezone": "UTC",
 }
-WRITING = {
+WRITER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
 }
-READING = {
+READER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_sort": "off",
     "enable_bitmapscan": "off",
 }
 FIRST_PLANS_S, LAST_PLANS_S = 0.25, 60.0
-TELLING = {"synchronous_commit": "off"}  # a lost wake-up costs time only
+NOTIFIER_SETTINGS = {"synchronous_commit": "off"}
+"""A lost notification costs time only."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
 
 
 class Options(Struct, frozen=True):
-    """`pooler` is for a transaction-mode pooler in between: nothing is kept on a session, and nobody listens."""
+    """With `pooler`, for a transaction-mode pooler, no state is kept on a session and the store
+    does not listen for notifications.
+    """
 
     url: str
     schema: str = "public"
@@ -83,7 +86,7 @@ class Options(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Where, without who and with which password."""
+        """Host and database, without user and password."""
         return _where(self.url)
 
     def __repr__(self) -> str:
@@ -101,7 +104,7 @@ class Options(Struct, frozen=True):
 
 
 def _where(url: str) -> str:
-    """Hosts and database as they were given, without what stands before them."""
+    """Hosts and database of a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -119,8 +122,8 @@ def _where(url: str) -> str:
 async def connect(
     options: Options, more: dict[str, str] | None = None, *, watched: bool = False
 ) -> asyncpg.Connection:
-    """One connection, or an error that says what to do. Unless it is watched, the driver limits how long a statement takes."""
-    settings = {**OURS, **(more or {})}
+    """The driver limits how long a statement takes, unless a `StatementTimeout` does."""
+    settings = {**SESSION_SETTINGS, **(more or {})}
     if options.schema != "public":
         settings["search_path"] = options.schema
     try:
@@ -142,8 +145,11 @@ def closed() -> TransportError:
     return TransportError("postgres", "the database was closed", backend_kind="protocol")
 
 
-class Watch:
-    """Ends what takes too long. One timer serves all statements of a connection: one for each costs as much as sending it."""
+class StatementTimeout:
+    """Ends a statement that takes too long.
+
+    One timer serves all statements of a connection: a timer each would cost as much as sending it.
+    """
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -153,20 +159,24 @@ class Watch:
     def __enter__(self) -> None:
         self._since = time.monotonic()
         if self._timer is None:
-            self._look()
+            self._check()
 
     def __exit__(self, *_: object) -> None:
         self._since = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._since is None:
             return
         left = self._since + COMMAND_TIMEOUT_S - time.monotonic()
         if left > 0:
-            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+            self._timer = asyncio.get_running_loop().call_later(left, self._check)
         else:
             self._end()
+
+    @property
+    def is_armed(self) -> bool:
+        return self._timer is not None
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -174,20 +184,27 @@ class Watch:
             self._timer = None
 
 
-class Link:
-    """A connection that is made when needed and made again when lost. One that is watched is used under its `watch`."""
+class LazyConnection:
+    """Connects when first used, and again when the connection is lost.
+
+    A `watched` one is used inside `with link.timeout`.
+    """
 
     def __init__(
         self, options: Options, settings: dict[str, str] | None = None, *, watched: bool = False
     ) -> None:
         self._options, self._settings, self._watched = options, settings, watched
         self._connection: asyncpg.Connection | None = None
-        self.watch = Watch(self.drop)
-        self._plans_for_s, self._plans_until = FIRST_PLANS_S, 0.0
-        self._is_over = False
+        self.timeout = StatementTimeout(self.drop)
+        self._is_closed = False
+        self._keep_plans_s, self.keep_plans_until = FIRST_PLANS_S, 0.0
+
+    @property
+    def current(self) -> asyncpg.Connection | None:
+        return self._connection
 
     async def get(self) -> asyncpg.Connection:
-        """While the server is away, tries again for a while; nothing was sent yet."""
+        """Retries for `RECONNECT_FOR_S` while the server is unreachable; nothing was sent yet."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         give_up = time.monotonic() + RECONNECT_FOR_S
@@ -195,7 +212,7 @@ class Link:
         while True:
             try:
                 connection = await connect(self._options, self._settings, watched=self._watched)
-                if self._is_over:  # closed while it was connecting
+                if self._is_closed:  # closed while it was connecting
                     connection.terminate()
                     raise closed()
                 self.adopt(connection)
@@ -208,28 +225,31 @@ class Link:
 
     def adopt(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
-        self._plans_for_s, self._plans_until = FIRST_PLANS_S, time.monotonic() + FIRST_PLANS_S
+        self._keep_plans_s, self.keep_plans_until = FIRST_PLANS_S, time.monotonic() + FIRST_PLANS_S
 
     async def replan(self) -> None:
-        """A plan made while a table was empty walks the whole of it, and would be kept until somebody runs ANALYZE."""
+        """Discards plans now and then.
+
+        A plan made while a table was empty reads the whole table, and is kept until ANALYZE runs.
+        """
         if (
             self._settings is not None
             and self._connection is not None
-            and time.monotonic() >= self._plans_until
+            and time.monotonic() >= self.keep_plans_until
         ):
-            self._plans_for_s = min(self._plans_for_s * 2, LAST_PLANS_S)
-            self._plans_until = time.monotonic() + self._plans_for_s
+            self._keep_plans_s = min(self._keep_plans_s * 2, LAST_PLANS_S)
+            self.keep_plans_until = time.monotonic() + self._keep_plans_s
             await self._connection.execute("DISCARD PLANS")
 
     def drop(self) -> None:
-        self.watch.stop()
+        self.timeout.stop()
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
     async def close(self) -> None:
-        self.watch.stop()
-        self._is_over = True
+        self.timeout.stop()
+        self._is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             try:
@@ -241,17 +261,20 @@ class Link:
                 raise
 
 
-class Links:
-    """A few of them, each lent to one at a time."""
+class ConnectionPool:
+    """Each connection is lent to one read at a time."""
 
     def __init__(self, options: Options, count: int) -> None:
-        self._all = [Link(options, None if options.pooler else READING) for _ in range(count)]
-        self._free = list(self._all)
-        self._turn = asyncio.Semaphore(count)
+        self.connections = [
+            LazyConnection(options, None if options.pooler else READER_SETTINGS)
+            for _ in range(count)
+        ]
+        self._free = list(self.connections)
+        self._available = asyncio.Semaphore(count)
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Any]:
-        async with self._turn:
+    async def lend(self) -> AsyncIterator[asyncpg.Connection]:
+        async with self._available:
             link = self._free.pop()
             try:
                 connection = await link.get()
@@ -265,5 +288,5 @@ class Links:
                 self._free.append(link)
 
     async def close(self) -> None:
-        for link in self._all:
+        for link in self.connections:
             await link.close()

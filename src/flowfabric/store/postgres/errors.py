@@ -1,4 +1,4 @@
-"""What Postgres says, as errors of ours, and what is worth another try."""
+"""Postgres errors as FlowFabric errors, and which of them are retried."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from flowfabric.errors import (
 
 MAX_TRIES = 3
 FIRST_PAUSE_S = 0.005
-TROUBLE = (
+POSTGRES_ERRORS = (
     EngineError,
     OSError,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-"""Whatever a connection in the background may meet, before it tries again."""
+"""After these a background connection is opened again."""
 _CONFLICTS = ("40001", "40P01", "55P03")
 _FULL = {
     "53300": "postgres connections",
@@ -43,21 +43,20 @@ def state_of(error: BaseException) -> str:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Serialization failure, deadlock or lock timeout: the same statement may well succeed in a moment."""
+    """Serialization failure, deadlock or lock timeout: the statement may succeed when repeated."""
     return state_of(error) in _CONFLICTS
 
 
 def is_gone(error: BaseException) -> bool:
-    """The connection is lost; whether the statement was applied is not known.
+    """The connection is lost; whether the statement was applied is unknown.
 
-    The driver complains about its own state when the server said goodbye and the connection is not yet known to be closed.
+    The driver raises errors about its own state when the server has closed the connection and the
+    driver has not noticed yet.
     """
     state = state_of(error)
     if state:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
-    if isinstance(
-        error, OSError | EOFError | asyncpg.InternalClientError
-    ):  # the last: told of its end, but not yet at it
+    if isinstance(error, OSError | EOFError | asyncpg.InternalClientError):
         return True
     return (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)) or _of_psycopg(
         error, "OperationalError"
@@ -65,7 +64,7 @@ def is_gone(error: BaseException) -> bool:
 
 
 def concerns_one(error: BaseException) -> bool:
-    """A value that does not fit, or a row that a trigger of the database's owner protects: in a batch, only its plan fails."""
+    """A value that does not fit, or an error of a trigger: only its plan fails in a batch."""
     return isinstance(
         error, asyncpg.DataError | OverflowError | TypeError | ValueError
     ) or state_of(error)[:2] in (
@@ -76,7 +75,7 @@ def concerns_one(error: BaseException) -> bool:
 
 
 def as_engine_error(error: BaseException) -> BaseException:
-    """The error of ours; what is not Postgres's stays as it is."""
+    """Other errors than those of Postgres are returned unchanged."""
     state = state_of(error)
     if isinstance(error, EngineError):
         return error
@@ -85,37 +84,39 @@ def as_engine_error(error: BaseException) -> BaseException:
     if is_gone(error):
         return TransportError(
             "postgres",
-            f"connection lost ({_said(error)}); whether the change was made is not known",
+            f"connection lost ({_first_line(error)}); whether the change was made is not known",
             doubtful=True,
         )
     if state in _FULL:
         return ResourceExhausted(_FULL[state], 0)
     if state == "57014":
-        return TimedOut("postgres statement", _said(error))
+        return TimedOut("postgres statement", _first_line(error))
     if state in ("42P01", "42703"):
-        return Unavailable(f"schema_version: {_said(error)}; run `flowfabric migrate URL`")
+        return Unavailable(f"schema_version: {_first_line(error)}; run `flowfabric migrate URL`")
     if state == "25006":
         text = "the server only allows reading (a replica?); connect to the primary"
         return TransportError("postgres", text, backend_kind="other")
     if state == "42501":
-        return TransportError("postgres", f"too few rights: {_said(error)}", backend_kind="auth")
+        return TransportError(
+            "postgres", f"too few rights: {_first_line(error)}", backend_kind="auth"
+        )
     if state == "23505":
         return Conflict(
-            ConflictKind.UNIQUE, str(getattr(error, "constraint_name", None) or _said(error))
+            ConflictKind.UNIQUE, str(getattr(error, "constraint_name", None) or _first_line(error))
         )
     if state[:2] in ("22", "23"):
-        return ValidationError(ValidationKind.CORRUPTION, f"postgres {state}: {_said(error)}")
+        return ValidationError(ValidationKind.CORRUPTION, f"postgres {state}: {_first_line(error)}")
     if (
         state
         or isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
         or _of_psycopg(error)
     ):
-        return TransportError("postgres", f"{state}: {_said(error)}", backend_kind="other")
+        return TransportError("postgres", f"{state}: {_first_line(error)}", backend_kind="other")
     return error
 
 
 def unreachable(error: BaseException, shown: str) -> BaseException:
-    """Why a connection could not be made; nothing was sent. Passwords are never shown."""
+    """The error for a connection that cannot be opened; it contains no password."""
     state = state_of(error)
     if state in ("28P01", "28000"):
         return TransportError(
@@ -129,20 +130,20 @@ def unreachable(error: BaseException, shown: str) -> BaseException:
         return ResourceExhausted(_FULL[state], 0)
     if is_gone(error) or isinstance(error, TimeoutError):
         return TransportError(
-            "postgres", f"cannot reach {shown}: {_said(error)}; is the server running there?"
+            "postgres", f"cannot reach {shown}: {_first_line(error)}; is the server running there?"
         )
     if isinstance(error, ValueError):
-        return ConfigError(f"url: {_said(error)}")
+        return ConfigError(f"url: {_first_line(error)}")
     return as_engine_error(error)
 
 
 def _of_psycopg(error: BaseException, kind: str = "Error") -> bool:
-    """By name: psycopg is there only if the user brought it."""
+    """Compared by name, since psycopg is not a dependency."""
     return any(
         base.__name__ == kind and base.__module__.startswith("psycopg")
         for base in type(error).__mro__
     )
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__

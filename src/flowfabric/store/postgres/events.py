@@ -1,19 +1,24 @@
 """Reading an outbox without losing events.
 
-A number is drawn when a row is inserted but seen when its transaction commits, so a gap below a number may still fill. A gap is
-dead once every transaction that was running when it was seen has ended: then its number belongs to one that was rolled back.
+A number is drawn when a row is inserted and becomes visible when its transaction commits, so a gap
+below a visible number may still fill. A gap is dead once every transaction has ended that was
+running when the gap was seen: its number belongs to a transaction that was rolled back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import asyncpg
 
 from flowfabric.store.port import Row
 from flowfabric.store.postgres.executor import Session
 from flowfabric.store.postgres.reader import decode_rows
 from flowfabric.store.schema import TABLES
+from flowfabric.store.sql.reads import events_sql
+from flowfabric.store.sql.rows import SqlRows
 
 _HORIZON = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _NEXT = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
@@ -21,41 +26,51 @@ _FENCE = "SELECT pg_current_xact_id()::text::bigint"
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.05
 MAX_PAUSES = 100
 TAIL = 1_000
-Run = Callable[[Callable[[Session], Awaitable[Any]]], Awaitable[Any]]
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Lends a connection to a function."""
+
+    async def __call__(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T: ...
 
 
 class GapReader:
-    """One per channel and process. Every gap up to `settled` is known to be dead."""
+    """One per channel and process. Every gap up to `_dead_up_to` is dead."""
 
     def __init__(self, channel: str) -> None:
         self._channel = channel
-        self._settled = 0
+        self._dead_up_to = 0
         self._fence: tuple[int, int] | None = None
-        names = ", ".join(TABLES[channel].names)
-        self._page = f"SELECT {names}, (SELECT {_HORIZON}), (SELECT {_NEXT}) FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
+        snapshot = f", (SELECT {_HORIZON}), (SELECT {_NEXT})"
+        self._page = f"{events_sql(channel, snapshot)}$1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
-        self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
-        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
+        newest = f"SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL}"
+        self._tail = f"SELECT {trimmed}, ARRAY({newest})"
+        self._between = (
+            f"SELECT event_id FROM {channel} "
+            "WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
+        )
 
     async def read(self, run: Run, after: int, limit: int) -> list[Row]:
-        """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first.
+        """Committed events above a number, up to the first gap that may still fill.
 
-        No connection is held meanwhile: `run` lends one for each look.
+        Waits when that gap comes first, without a connection: `run` lends one for each try.
         """
         pause = FIRST_PAUSE_S
         for _ in range(MAX_PAUSES):
-            page = await run(lambda session: self._look(session, after, limit))
+            page = await run(lambda session: self._try(session, after, limit))
             if page is not None:
-                return _decoded(self._channel, page)
+                width = len(TABLES[self._channel].names)
+                return decode_rows.events(self._channel, [row[:width] for row in page])
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
         return []
 
-    async def _look(self, session: Session, after: int, limit: int) -> Sequence[Any] | None:
+    async def _try(self, session: Session, after: int, limit: int) -> SqlRows | None:
         """A page, or None when a gap comes first."""
-        dead = (
-            self._settled
-        )  # what others settle while this page is under way may be missing from it
+        # Read before the page: the page may lack rows of gaps that are found dead meanwhile.
+        dead = self._dead_up_to
         rows = await session.fetch(self._page, after, limit)
         if not rows:
             return []
@@ -65,11 +80,11 @@ class GapReader:
         return page or None
 
     async def last(self, run: Run, noted: Callable[[], None]) -> int:
-        """A position behind everything committed so far and before everything that is not; in doubt rather too early.
+        """A position behind all committed events and before all others; if in doubt, earlier.
 
-        `noted` is called once nothing that is committed from then on can be missed.
+        `noted` is called as soon as no event committed later can be missed.
         """
-        dead = self._settled
+        dead = self._dead_up_to
         trimmed, numbers = (await run(lambda session: session.fetch(self._tail)))[0]
         noted()
         highest: int = max((trimmed, *numbers))
@@ -88,13 +103,15 @@ class GapReader:
         arrived: set[int] = {
             row[0] for row in await run(lambda session: session.fetch(self._between, gap, highest))
         } - set(numbers)
-        self._settled = max(self._settled, highest)
+        self._dead_up_to = max(self._dead_up_to, highest)
         return min(arrived) - 1 if arrived else highest
 
     def _decided(self, horizon: int, following: int) -> int:
-        """The fence was drawn after the gap was seen: whoever could still fill it has a smaller transaction id.
+        """The number up to which the fence shows that gaps are dead, or 0.
 
-        It wrote nothing, so a crash may have forgotten it; then its id lies ahead, and another fence is drawn.
+        The fence is a transaction id drawn after the gap was seen: a transaction that can still
+        fill the gap has a smaller id. The fence wrote nothing, so a crash of the server may forget
+        it: then its id lies ahead, and another one is drawn.
         """
         if self._fence is None:
             return 0
@@ -104,11 +121,11 @@ class GapReader:
                 self._fence = None
             return 0
         self._fence = None
-        self._settled = max(self._settled, number)
+        self._dead_up_to = max(self._dead_up_to, number)
         return number
 
 
-def _up_to_gap(rows: Sequence[Any], after: int, dead: int) -> Sequence[Any]:
+def _up_to_gap(rows: SqlRows, after: int, dead: int) -> SqlRows:
     if rows[-1][0] - after == len(rows):
         return rows
     for at, row in enumerate(rows):
@@ -117,22 +134,6 @@ def _up_to_gap(rows: Sequence[Any], after: int, dead: int) -> Sequence[Any]:
             return rows[:at]
         after = number
     return rows
-
-
-def _decoded(channel: str, rows: Sequence[Any]) -> list[Row]:
-    """A row that cannot be read comes as it is stored: it must not hold up those behind it."""
-    width = len(TABLES[channel].names)
-    try:
-        return decode_rows(channel, rows, width=width)
-    except (ValueError, TypeError, AttributeError):
-        return [_decoded_or_not(channel, row, width) for row in rows]
-
-
-def _decoded_or_not(channel: str, row: Any, width: int) -> Row:
-    try:
-        return decode_rows(channel, [row], width=width)[0]
-    except (ValueError, TypeError, AttributeError):
-        return tuple(row)[:width]
 
 
 def _first_gap(numbers: list[int], first: int) -> int:

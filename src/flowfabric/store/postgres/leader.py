@@ -1,6 +1,7 @@
-"""Which of many processes runs the loops: the one that holds a lease on a row, renewed while it answers.
+"""Elects the process that runs the loops: the one that holds a lease on a row.
 
-Times are the server's. Every statement stands alone and is sent as text, so it also works behind a transaction-mode pooler.
+Times are those of the server. Statements are independent and sent as text, so they work behind a
+transaction-mode pooler.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 class Election:
-    """A frozen, blocked or partitioned leader is followed when its lease runs out, a dead one when its session has ended."""
+    """The lease of a leader that is frozen, blocked or partitioned expires; that of a dead leader
+    is free as soon as its session has ended.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -87,7 +90,7 @@ class Election:
         self._is_silent = True
         log.log(
             level,
-            "the election of the process that runs the loops failed; trying again",
+            "the election of the loop leader failed; the next try follows",
             exc_info=error,
         )
         if self._connection is not None:
@@ -102,15 +105,20 @@ class Election:
         return (
             "INSERT INTO ff_leader AS l (name, holder, backend, until_ms) "
             f"VALUES ('loops', '{self.me}', {backend}, {_NOW} + {_ttl_ms()}) "
-            "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, backend = excluded.backend, until_ms = excluded.until_ms "
+            "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, "
+            "backend = excluded.backend, until_ms = excluded.until_ms "
             f"WHERE {self._free()}"
         )
 
     def _free(self) -> str:
-        """Mine, run out, set further ahead than any lease lasts (the server's clock was set back), or its session has ended."""
+        """The lease is this process's own, has expired, or belongs to a session that has ended.
+
+        A time further ahead than a lease lasts means that the server's clock was set back.
+        """
         return (
             f"l.holder = '{self.me}' OR l.until_ms NOT BETWEEN {_NOW} AND {_NOW} + {_ttl_ms()} "
-            "OR (l.backend <> 0 AND NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a WHERE a.pid = l.backend))"
+            "OR (l.backend <> 0 AND NOT EXISTS "
+            "(SELECT 1 FROM pg_stat_activity AS a WHERE a.pid = l.backend))"
         )
 
 

@@ -1,13 +1,13 @@
-"""Numbered `.sql` files, applied once each under an advisory lock, in one transaction, and recorded with their checksum.
+"""Applies numbered `.sql` files once each, in one transaction under an advisory lock.
 
-A `pre` migration goes before the new code, a `post` one after the last old process has stopped.
+A `pre` migration runs before the new code, a `post` one after the last old process has stopped.
 """
 
 from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 import asyncpg
 from msgspec import Struct
@@ -19,8 +19,11 @@ LOCK = 0x0F10_FAB1
 LEDGER = """CREATE TABLE IF NOT EXISTS ff_migration_annotation (
     version bigint PRIMARY KEY, name text NOT NULL, applied_at_ms bigint NOT NULL,
     backward_compatible boolean NOT NULL DEFAULT true, checksum text NOT NULL)"""
-_RECORD = """INSERT INTO ff_migration_annotation (version, name, applied_at_ms, backward_compatible, checksum)
-    VALUES ($1, $2, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, $3, $4)"""
+_NOW_MS = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_RECORD = (
+    "INSERT INTO ff_migration_annotation "
+    "(version, name, applied_at_ms, backward_compatible, checksum) VALUES "
+)
 
 
 class Migration(Struct, frozen=True):
@@ -54,15 +57,14 @@ def _parsed(file: str, sql: str) -> Migration:
 
 
 def as_script(kind: Kind | None = None, schema: str = "public") -> str:
-    """Everything as one script for psql or another tool."""
+    """The migrations as one script for psql or another tool."""
     parts = ["BEGIN;", f"SELECT pg_advisory_xact_lock({LOCK});", f"{LEDGER};"]
     if schema != "public":
         parts.insert(1, f"SET LOCAL search_path TO {schema};")
     for migration in shipped():
         if kind in (None, migration.kind):
             record = (
-                "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, backward_compatible, checksum) VALUES "
-                f"({migration.version}, '{migration.title}', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, "
+                f"{_RECORD}({migration.version}, '{migration.title}', {_NOW_MS}, "
                 f"{str(migration.kind == 'pre').lower()}, '{migration.checksum}');"
             )
             parts += [f"-- {migration.title}", migration.sql.rstrip(), record]
@@ -70,7 +72,7 @@ def as_script(kind: Kind | None = None, schema: str = "public") -> str:
 
 
 async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> list[str]:
-    """Applies what is missing; the titles of what was applied."""
+    """Applies missing migrations; returns their titles."""
     async with connection.transaction():
         await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
         await _check_encoding(connection)
@@ -84,7 +86,7 @@ async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> l
             elif kind in (None, migration.kind):
                 await connection.execute(migration.sql)
                 await connection.execute(
-                    _RECORD,
+                    f"{_RECORD}($1, $2, {_NOW_MS}, $3, $4)",
                     migration.version,
                     migration.title,
                     migration.kind == "pre",
@@ -95,7 +97,7 @@ async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> l
 
 
 async def check_schema(connection: asyncpg.Connection) -> None:
-    """Refuses a database this release cannot work on."""
+    """Raises for a database that this release cannot use."""
     await _check_encoding(connection)
     try:
         known = await _ledger(connection)
@@ -106,7 +108,8 @@ async def check_schema(connection: asyncpg.Connection) -> None:
     if missing:
         found = f"at {max(known)}" if known else "without a FlowFabric schema"
         raise Unavailable(
-            f"schema_version: the database is {found} and needs {missing[0]}; run `flowfabric migrate URL`"
+            f"schema_version: the database is {found} and needs {missing[0]}; "
+            "run `flowfabric migrate URL`"
         )
 
 
@@ -114,24 +117,25 @@ async def _check_encoding(connection: asyncpg.Connection) -> None:
     encoding = await connection.fetchval("SHOW server_encoding")
     if encoding != "UTF8":
         raise ConfigError(
-            f"the database is encoded in {encoding}; FlowFabric needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8')"
+            f"the database is encoded in {encoding}; FlowFabric needs UTF8 "
+            "(CREATE DATABASE ... ENCODING 'UTF8')"
         )
 
 
-async def _ledger(connection: asyncpg.Connection) -> dict[int, Any]:
+async def _ledger(connection: asyncpg.Connection) -> dict[int, asyncpg.Record]:
     try:
         rows = await connection.fetch(
             "SELECT version, checksum, backward_compatible FROM ff_migration_annotation"
         )
     except asyncpg.UndefinedColumnError:
         raise ConfigError(
-            "the schema holds tables of the Rust FlowFabric, whose columns are others, and this release cannot use them; "
-            "name another database or another schema"
+            "the schema contains tables of the Rust FlowFabric, whose columns differ, and this "
+            "release cannot use them; name another database or another schema"
         ) from None
     return {row["version"]: row for row in rows}
 
 
-def _check_ahead(known: dict[int, Any]) -> None:
+def _check_ahead(known: dict[int, asyncpg.Record]) -> None:
     newest = shipped()[-1].version
     ahead = [
         version
@@ -140,11 +144,12 @@ def _check_ahead(known: dict[int, Any]) -> None:
     ]
     if ahead:
         raise Unavailable(
-            f"schema_version: the database is at {max(known)}, this release knows {newest}; upgrade flowfabric"
+            f"schema_version: the database is at {max(known)}, this release knows {newest}; "
+            "upgrade flowfabric"
         )
 
 
-def _check_same(migration: Migration, row: Any) -> None:
+def _check_same(migration: Migration, row: asyncpg.Record) -> None:
     if row["checksum"] != migration.checksum:
         text = f"migration {migration.title} differs from the one applied to this database"
         raise TransportError("postgres", text, backend_kind="protocol")

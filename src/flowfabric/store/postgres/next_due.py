@@ -1,38 +1,36 @@
-"""When something is due: whoever asks in the same breath is answered by one statement."""
+"""When something is due: calls of one iteration of the event loop share a statement."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from flowfabric.store.schema import INDEXES
 from flowfabric.store.single_flight import seen
 from flowfabric.store.sql.ddl import first_of
+from flowfabric.store.sql.rows import SqlRows
 
-Fetch = Callable[[str], Awaitable[Sequence[Any]]]
 
-
-class Dues:
-    def __init__(self, fetch: Fetch) -> None:
+class NextDue:
+    def __init__(self, fetch: Callable[[str], Awaitable[SqlRows]]) -> None:
         self._fetch = fetch
-        self._asked: set[str] = set()
-        self._answering: asyncio.Task[dict[str, int | None]] | None = None
+        self._indexes: set[str] = set()
+        self._answer: asyncio.Task[dict[str, int | None]] | None = None
 
     def next_due(self, index: str) -> Awaitable[int | None]:
-        """It is asked with the call, not when the answer is awaited, so that several can be gathered."""
-        if self._answering is None:
-            self._answering = asyncio.create_task(self._answer())
-            self._answering.add_done_callback(seen)
-        self._asked.add(index)
-        return self._told(index, self._answering)
+        """Requested at the call, not when the answer is awaited, so that calls can be gathered."""
+        if self._answer is None:
+            self._answer = asyncio.create_task(self._read())
+            self._answer.add_done_callback(seen)
+        self._indexes.add(index)
+        return self._value(index, self._answer)
 
-    async def _told(self, index: str, answering: asyncio.Task[dict[str, int | None]]) -> int | None:
-        return (await asyncio.shield(answering))[index]
+    async def _value(self, index: str, answer: asyncio.Task[dict[str, int | None]]) -> int | None:
+        return (await asyncio.shield(answer))[index]
 
-    async def _answer(self) -> dict[str, int | None]:
-        """Begins when all who were about to ask have asked; who comes later asks anew, for it is read already."""
-        indexes, self._asked, self._answering = sorted(self._asked), set(), None
+    async def _read(self) -> dict[str, int | None]:
+        """A later call needs a new statement, since this one may have read already."""
+        indexes, self._indexes, self._answer = sorted(self._indexes), set(), None
         row = (await self._fetch(firsts_of(indexes)))[0]
         return dict(zip(indexes, row, strict=True))
 

@@ -1,4 +1,4 @@
-"""Who else listens. A process that is alone has nobody to tell what it committed."""
+"""Which other processes listen. A process that is alone has no receiver for its notifications."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Literal
 
 Word = Literal["", "hello", "here", "look", "bye"]
 ANSWER_S = 1.0
-"""Who has not been answered for so long is alone, until somebody is heard."""
-LOOK_FOR_YOURSELF: tuple[Word, ...] = ("hello", "look")
-"""Behind these words stands somebody who may have told nobody what he did."""
+"""A process without an answer for so long is alone, until it receives something."""
+MAY_HAVE_MISSED: tuple[Word, ...] = ("hello", "look")
+"""A sender of these words may have committed something without notifying others."""
 
 
 class Presence:
-    """Each says hello when it begins to listen, and is answered by those that are there.
+    """Each process says `hello` when it begins to listen, and the others answer `here`.
 
-    Whoever finds that he was not alone says so with `look`, for he may have been silent about something. An answer that is late
-    is late because its sender was busy, and would not have heard what was not told.
+    A process that assumed to be alone and receives something sends `look`, since it may have left
+    out notifications. A late answer is harmless: its sender was too busy to receive anything.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._others: set[str] = set()
-        self._alone_from = math.inf
+        self.alone_from = math.inf
 
     @property
-    def may_listen(self) -> bool:
-        return bool(self._others) or self._clock() < self._alone_from
+    def others_may_listen(self) -> bool:
+        return bool(self._others) or self._clock() < self.alone_from
 
     def begin(self) -> Word:
-        """What to say once one listens, again after every break."""
-        self._alone_from = self._clock() + ANSWER_S
+        """The word to send when listening begins, also after an interruption."""
+        self.alone_from = self._clock() + ANSWER_S
         return "hello"
 
-    def hear(self, sender: str, word: str) -> Word:
-        """What to answer, if anything. Whatever another says shows that he is there."""
+    def receive(self, sender: str, word: str) -> Word:
+        """The word to answer with, if any. Every message shows that its sender is present."""
         if word == "bye":
             self._others.discard(sender)
             return ""
-        was_alone = not self.may_listen
+        was_alone = not self.others_may_listen
         self._others.add(sender)
         if was_alone:
             return "look"

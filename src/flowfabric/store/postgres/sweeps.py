@@ -1,172 +1,160 @@
-"""Sweeps on one connection: by themselves, behind plans that let them begin, and beside plans that ride along."""
+"""Sweeps on one connection: alone, behind plans that decide, or beside unrelated plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
-from flowfabric.store.fan_out import dealt
+from flowfabric.store.batching import Sweep, selection, split_answers
 from flowfabric.store.port import Row
+from flowfabric.store.postgres.codec import Values, argument_arrays
+from flowfabric.store.postgres.effects import Effects
 from flowfabric.store.postgres.executor import (
-    Effects,
-    Late,
+    LateRefusal,
     Session,
     answerer,
-    arrays_of,
     distinct,
-    in_order,
+    in_key_order,
     run_in_order,
-    text_of,
+    statement_of,
 )
-from flowfabric.store.sql.pg_combined import begun_by, can_begin, can_ride_along, ridden_along
-from flowfabric.store.sql.pg_statement import PgForm
+from flowfabric.store.sql.pg_combined import (
+    can_decide_sweep,
+    can_precede_sweep,
+    sweep_decided_by,
+    sweep_preceded_by,
+)
+from flowfabric.store.sql.pg_form import PgForm
+from flowfabric.store.sql.rows import SqlRow, SqlRows
 
-MAX_LOOKS = 3
-Turn = tuple[Sequence[Plan], Plan, int]
-"""What is to be done, what is to be swept, and how much of it."""
-Turned = tuple[list[Answer], list[Row]]
-_BEGUN: dict[tuple[Form, Form], str] = {}
-_TURNS: dict[tuple[Form, Form], str] = {}
+MAX_ATTEMPTS = 3
+CommitAndSweep = tuple[Sequence[Plan], Plan, int]
+"""Plans, a sweep and its limit."""
+CommittedAndSwept = tuple[list[Answer], list[Row]]
+_sweep_decided_by, _sweep_preceded_by = cache(sweep_decided_by), cache(sweep_preceded_by)
 
 
 async def run_sweeps_together(
     session: Session,
     first: Sequence[Plan],
-    wanted: Sequence[tuple[Plan, int]],
+    wanted: Sequence[Sweep],
     now_ms: int | None,
     effects: Effects,
 ) -> list[list[Row]] | Refused:
-    """Plans, then sweeps, all in one transaction; of one simple plan and one selection, in one statement."""
-    mine, swept = Effects(), list[list[Row]]()
-    runs = [
-        list(run)
-        for _, run in groupby(
-            wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values))
-        )
-    ]
-    if len(first) == len(runs) == 1 and can_begin(first[0].form):
-        return await _run_begun(session, first[0], runs[0], now_ms, effects)
+    """Plans, then sweeps, in one transaction; a simple plan and one selection in one statement."""
+    own, swept = Effects(), list[list[Row]]()
+    runs = [list(run) for _, run in groupby(wanted, key=lambda each: selection(each[0]))]
+    if len(first) == len(runs) == 1 and can_decide_sweep(first[0].form):
+        return await _run_decided(session, first[0], runs[0], now_ms, effects)
     try:
         async with session.transaction():
-            await run_in_order(session, first, now_ms, mine)
+            await run_in_order(session, first, now_ms, own)
             for run in runs:
-                swept += await run_sweeps(session, run, now_ms, mine)
-    except Late as late:
+                swept += await run_sweeps(session, run, now_ms, own)
+    except LateRefusal as late:
         return late.answer
-    effects.merge(mine.topics, mine.dues)
+    effects.merge(own.topics, own.dues)
     return swept
 
 
 async def run_sweeps(
-    session: Session, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+    session: Session, wanted: Sequence[Sweep], now_ms: int | None, effects: Effects
 ) -> list[list[Row]]:
-    """Equal selections share one; each request gets its share of the rows in turn.
+    """Sweeps of one selection share a statement; each request gets its share of the rows.
 
-    Rows that others took between our looking and our locking are passed over, which may leave nothing although there is more:
-    then it is looked again.
+    Rows that other statements locked between the read and the lock are skipped. When that leaves
+    nothing although more rows match, the sweep is repeated.
     """
     form = wanted[0][0].form
-    text = text_of(form)
-    given, chosen = _asked(text, form, wanted)
-    for _ in range(MAX_LOOKS):
-        rows = await session.fetch(text.sql, now_ms, *given, *chosen)
-        if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
+    sql = statement_of(form)
+    values, selected_by = _arguments(sql, form, wanted)
+    for _ in range(MAX_ATTEMPTS):
+        rows = await session.fetch(sql.sql, now_ms, *values, *selected_by)
+        if rows or sql.probe is None or not await session.fetch(sql.probe, now_ms, *selected_by):
             break
-    return _shared_out(text, form, wanted, rows, effects)
+    return _assign(sql, form, wanted, rows, effects)
 
 
-async def _run_begun(
-    session: Session,
-    first: Plan,
-    wanted: Sequence[tuple[Plan, int]],
-    now_ms: int | None,
-    effects: Effects,
+async def _run_decided(
+    session: Session, first: Plan, wanted: Sequence[Sweep], now_ms: int | None, effects: Effects
 ) -> list[list[Row]] | Refused:
     form = wanted[0][0].form
-    text = text_of(form)
-    key = (first.form, form)
-    if key not in _BEGUN:
-        _BEGUN[key] = begun_by(first.form, form).sql
-    given, chosen = _asked(text, form, wanted)
-    rows = await session.fetch(_BEGUN[key], now_ms, *given, *chosen, *first.values)
-    return (
-        _shared_out(text, form, wanted, [row for row in rows if row[1] is not None], effects)
-        if rows
-        else Refused()
-    )
+    sql = statement_of(form)
+    text = _sweep_decided_by(first.form, form).sql
+    values, selected_by = _arguments(sql, form, wanted)
+    rows = await session.fetch(text, now_ms, *values, *selected_by, *first.values)
+    return _assign(sql, form, wanted, _picked(rows), effects) if rows else Refused()
 
 
-def _asked(
-    text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]
-) -> tuple[list[Any], list[Any]]:
-    """The arguments of a sweep: those of each request with the request each row goes to, and what all choose by."""
-    whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
-    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
-    return [*(arrays_of(text, [plan for plan, _ in wanted]) if text.sent else []), whose], chosen
+def _arguments(sql: PgForm, form: Form, wanted: Sequence[Sweep]) -> tuple[list[Values], Values]:
+    """The arrays of a sweep, with the request of each row, and the values it selects by."""
+    requests = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
+    selected_by = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
+    arrays = argument_arrays(sql, [plan for plan, _ in wanted]) if sql.arrays else []
+    return [*arrays, requests], selected_by
 
 
-def _shared_out(
-    text: PgForm,
-    form: Form,
-    wanted: Sequence[tuple[Plan, int]],
-    rows: Sequence[Any],
-    effects: Effects,
+def _picked(rows: SqlRows) -> list[SqlRow]:
+    """Without the row of nulls that stands for an empty sweep."""
+    return [row for row in rows if row[1] is not None]
+
+
+def _assign(
+    sql: PgForm, form: Form, wanted: Sequence[Sweep], rows: SqlRows, effects: Effects
 ) -> list[list[Row]]:
     shares: list[list[Row]] = [[] for _ in wanted]
     answer = answerer(form)
     for row in sorted(rows, key=itemgetter(2)):
         shares[row[1] - 1].append(answer(row))
     if rows:
-        effects.add_rows(text, wanted, rows)
-        effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
+        effects.add_swept(sql, wanted, rows)
+        effects.add_channels(sql)
     return shares
 
 
-def fits(plans: Sequence[Plan]) -> bool:
-    """Whether one statement can carry them beside a sweep."""
+def can_share_statement(plans: Sequence[Plan]) -> bool:
+    """One statement can carry the plans and a sweep."""
     if len(plans) < 2:
-        return bool(plans) and can_ride_along(plans[0].form)
+        return bool(plans) and can_precede_sweep(plans[0].form)
     form = plans[0].form
-    return can_ride_along(form) and all(plan.form is form for plan in plans) and distinct(plans)
+    return can_precede_sweep(form) and all(p.form is form for p in plans) and distinct(plans)
 
 
-async def run_turns(
-    session: Session, turns: Sequence[Turn], now_ms: int | None, effects: Effects
-) -> list[Turned]:
-    """Turns with one form to do and equal selections. Locks are taken in the order of the keys."""
-    plans = [plan for each, _, _ in turns for plan in each]
-    wanted = [(sweep, limit) for _, sweep, limit in turns]
-    doing, sweeping = plans[0].form, wanted[0][0].form
-    key = (doing, sweeping)
-    if key not in _TURNS:
-        _TURNS[key] = ridden_along(doing, sweeping).sql
-    done, swept = text_of(doing), text_of(sweeping)
-    order = in_order(plans)
-    given, chosen = _asked(swept, sweeping, wanted)
-    rows = await session.fetch(
-        _TURNS[key], now_ms, *given, *chosen, *arrays_of(done, [plans[at] for at in order])
-    )
-    answers = _answers(doing, rows[0][0], order)
+async def run_commits_and_sweeps(
+    session: Session, requests: Sequence[CommitAndSweep], now_ms: int | None, effects: Effects
+) -> list[CommittedAndSwept]:
+    """Requests whose plans share a form and whose sweeps share a selection."""
+    plans = [plan for each, _, _ in requests for plan in each]
+    wanted = [(sweep, limit) for _, sweep, limit in requests]
+    plan_form, sweep_form = plans[0].form, wanted[0][0].form
+    plan_sql, sweep_sql = statement_of(plan_form), statement_of(sweep_form)
+    order = in_key_order(plans)
+    values, selected_by = _arguments(sweep_sql, sweep_form, wanted)
+    arrays = argument_arrays(plan_sql, [plans[at] for at in order])
+    text = _sweep_preceded_by(plan_form, sweep_form).sql
+    rows = await session.fetch(text, now_ms, *values, *selected_by, *arrays)
+    answers = _answers(plan_form, rows[0][0], order)
     if any(isinstance(answer, Applied) for answer in answers):
-        effects.topics.update(dict.fromkeys((channel, None) for channel in done.channels))
-    shares = _shared_out(
-        swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects
-    )
-    return list(zip(dealt(answers, (each for each, _, _ in turns)), shares, strict=True))
+        effects.add_channels(plan_sql)
+    shares = _assign(sweep_sql, sweep_form, wanted, _picked(rows), effects)
+    split = split_answers(answers, (each for each, _, _ in requests))
+    return list(zip(split, shares, strict=True))
 
 
-def _answers(form: Form, said: Sequence[Any] | None, order: Sequence[int]) -> list[Answer]:
+def _answers(form: Form, column: Sequence[Any] | None, order: Sequence[int]) -> list[Answer]:
+    """The answers of the plans, from the first column of the combined statement."""
     answers: list[Answer] = [Refused()] * len(order)
     if form.returning:
         answer = answerer(form)
-        for row in said or ():
+        for row in column or ():
             answers[order[row[1] - 1]] = Applied(row[0], answer(row))
         return answers
-    assert said is not None
-    now_ms, *numbers = said
+    assert column is not None
+    now_ms, *numbers = column
     for number in numbers:
         answers[order[number - 1]] = Applied(now_ms)
     return answers

@@ -1,10 +1,9 @@
-"""The declared schema as statements. The shipped migrations are this text; a test holds them equal."""
+"""The declared schema as SQL. A test compares the shipped migrations with this text."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from flowfabric.plan import Cond
 from flowfabric.store.schema import INDEXES, TABLES, Column, Index, Table
@@ -41,12 +40,12 @@ PG_LEADER = """CREATE TABLE ff_leader (
     until_ms bigint NOT NULL,
     PRIMARY KEY (name)
 )"""
-"""Who runs the loops. Only Postgres has it: no plan touches it, and the other stores have one process or none to elect."""
+"""The lease of the process that runs the loops; the other stores elect no leader."""
 SQLITE_CLOCK = """CREATE TABLE ff_clock (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     latest_ms INTEGER NOT NULL
 )"""
-"""The time of a database that is ahead of the wall clock, so that its processes share it. The other stores have one clock."""
+"""The time of a database that is ahead of the wall clock; its processes share it."""
 _PG_STORAGE = {
     "ff_exec_core": f" WITH (fillfactor = 80, toast_tuple_target = 512, {_OFTEN_VACUUMED})",
     "ff_attempt": f" WITH (fillfactor = 70, {_OFTEN_VACUUMED})",
@@ -55,14 +54,13 @@ _PG_STORAGE = {
 
 def sqlite_schema() -> str:
     statements = [*(_sqlite_table(t) for t in TABLES.values()), SQLITE_CLOCK]
-    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_created]
     return "".join(f"{s};\n\n" for s in statements)
 
 
 def _sqlite_table(table: Table) -> str:
-    numbered = table.columns[0].kind == "auto"
     lines = [_sqlite_column(c) for c in table.columns]
-    if not numbered:
+    if not table.is_numbered:
         lines.append(f"PRIMARY KEY ({', '.join(table.key)})")
     return f"CREATE TABLE {table.name} (\n    " + ",\n    ".join(lines) + "\n)"
 
@@ -80,7 +78,7 @@ def _sqlite_column(column: Column) -> str:
 
 def postgres_schema() -> str:
     statements = [*(_postgres_table(t) for t in TABLES.values()), PG_LEADER]
-    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_created]
     return "".join(f"{s};\n\n" for s in statements)
 
 
@@ -124,7 +122,7 @@ def index_order(index: Index, prefix: str = "") -> str:
 
 
 def whole_order(index: Index) -> str:
-    """The order of an index with all its groups."""
+    """The order of an index across its groups."""
     return ", ".join([*index.group, index_order(index)])
 
 
@@ -140,8 +138,8 @@ def first_of(index: Index) -> str:
     )
 
 
-def comparison(left: str, cond: Cond, right: Callable[[Any], str]) -> str:
-    """A condition on what stands on the left; how its value is written depends on where it comes from."""
+def comparison(left: str, cond: Cond, right: Callable[[object], str]) -> str:
+    """A condition on `left`; `right` renders the value it is compared with."""
     match cond.op:
         case "is null":
             return f"{left} IS NULL"
@@ -154,7 +152,7 @@ def comparison(left: str, cond: Cond, right: Callable[[Any], str]) -> str:
 
 
 def literal(value: object) -> str:
-    """A constant of ours as SQL text; values of callers are always parameters."""
+    """A constant of a form as SQL text; values of callers are always parameters."""
     if value is None:
         return "NULL"
     if isinstance(value, int):

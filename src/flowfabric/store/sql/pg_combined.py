@@ -1,4 +1,4 @@
-"""What goes before a sweep in one statement: a plan that lets it begin, or plans that only ride along."""
+"""A sweep and the plans in front of it in one statement: one that decides, or unrelated ones."""
 
 from __future__ import annotations
 
@@ -6,87 +6,77 @@ from functools import cache
 
 from flowfabric.plan import Form, Present, Update
 from flowfabric.store.schema import TABLES
-from flowfabric.store.sql.pg_expr import Scalars, Scope, argument_kinds
-from flowfabric.store.sql.pg_statement import (
-    Lead,
-    PgForm,
-    arguments,
-    arguments_in,
-    changed,
+from flowfabric.store.sql.forms import refusable
+from flowfabric.store.sql.pg_arguments import (
+    argument_rows,
     clock,
-    needs,
-    statement,
-    step_values,
-    used_by,
+    later_arguments,
+    needed_columns,
+    step_arguments,
 )
+from flowfabric.store.sql.pg_deciding import changed
+from flowfabric.store.sql.pg_expr import Scalars, Scope, argument_kinds
+from flowfabric.store.sql.pg_form import Lead, PgForm
+from flowfabric.store.sql.pg_statement import statement
 from flowfabric.store.sql.pg_steps import following, guarded
-from flowfabric.store.sql.sqlite_expr import refusable
 
 
-def can_begin(form: Form) -> bool:
-    """Whether a plan is as simple as that: one guarded row, and nobody to be told of it."""
-    return (
-        isinstance(form.steps[0], Update)
-        and len(form.steps) == 1
-        and not form.wakes
-        and not form.returning
-    )
+def can_decide_sweep(form: Form) -> bool:
+    """The plan updates one guarded row, wakes no waiter and returns nothing."""
+    head_only = isinstance(form.steps[0], Update) and len(form.steps) == 1
+    return head_only and not form.wakes and not form.returning
 
 
-def begun_by(first: Form, form: Form) -> PgForm:
-    """The sweep only if the plan holds; otherwise there is no answer row."""
+def sweep_decided_by(first: Form, form: Form) -> PgForm:
+    """The sweep runs only if the plan applies; otherwise the answer has no row."""
     head, table = first.steps[0], TABLES[first.steps[0].table]
     assert isinstance(head, Update)
-    scope = Scalars(
-        table,
-        argument_kinds(first),
-        {name: at for at, name in enumerate(first.args, _behind(form))},
-    )
-    part = f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
+    places = {name: at for at, name in enumerate(first.args, _next_parameter(form))}
+    scope = Scalars(table, argument_kinds(first), places)
+    sets, where = scope.sets(head.set, table), guarded(head, table, scope)
+    part = f"f AS (UPDATE {table.name} AS t SET {sets} WHERE {where} RETURNING 1)"
     return statement(form, Lead((part,), decides=True))
 
 
 @cache
-def can_ride_along(form: Form) -> bool:
-    """Whether its own row decides whether a plan is applied, and its answer is no more than columns as they are left."""
+def can_precede_sweep(form: Form) -> bool:
+    """The plan is decided by its own row, and returns only columns as the plan leaves them."""
     head = form.steps[0]
     return (
         isinstance(head, Update)
         and form.pick is None
-        and not (form.wakes or form.reads_itself or needs(form)[1])
+        and not (form.wakes or form.reads_itself or needed_columns(form)[1])
         and not any(isinstance(guard, Present) for guard in head.where)
         and not any(refusable(step) for step in form.steps[1:])
     )
 
 
-def ridden_along(first: Form, form: Form) -> PgForm:
-    """The sweep, and plans that have nothing to do with it. What is said of them is the time, and the numbers of those applied;
-    of a form that returns something, a row for each, as its own statement would answer.
+def sweep_preceded_by(first: Form, form: Form) -> PgForm:
+    """Plans, then an unrelated sweep.
 
-    They come first: a sweep waits for nobody's locks, and whoever waits should not hold what it picked.
+    The plans answer with the time and the ordinals of those applied, or, when their form returns
+    something, with a row each. They run first: they may wait for locks, and must not hold the rows
+    that the sweep picked meanwhile; the sweep itself waits for no lock.
     """
     head, table, kinds = first.steps[0], TABLES[first.steps[0].table], argument_kinds(first)
-    handed_on = arguments_in(value for step in first.steps[1:] for value in step_values(step))
-    calls = Scope(table, kinds, "b", "t.", "d.r_")
-    done = Scope(table, kinds, "d", "d.w_", "d.r_")
+    calls, done = Scope(table, kinds, "b", "t.", "d.r_"), Scope(table, kinds, "d", "d.w_", "d.r_")
+    start, keep = _next_parameter(form), ["n_", "now_ms_", *later_arguments(first)]
     parts = [
         clock("at"),
-        *arguments(first, kinds, packed=False, called="b", start=_behind(form), clk="at"),
+        *argument_rows(first, kinds, packed=False, name="b", start=start, clk="at"),
+        changed(head, table, calls, keep, needed_columns(first)[0], name="d"),
     ]
-    parts.append(
-        changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d")
-    )
-    later = list(enumerate(first.steps[1:], 1))
-    parts += [
-        f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)
-    ]
-    said = "(SELECT now_ms FROM at) || array_agg(d.n_)"
+    for at, step in reversed(list(enumerate(first.steps[1:], 1))):
+        parts.append(f"v{at} AS ({following(step, done, 'd', counted=False)})")
+    time = "(SELECT now_ms FROM at)"
+    answer = f"{time} || array_agg(d.n_)"
     if first.returning:
-        said = f"array_agg(ROW({', '.join(['(SELECT now_ms FROM at)', 'd.n_', *(f'd.r_{c}' for c in first.returning)])}))"
-    parts.append(f"f AS MATERIALIZED (SELECT {said} AS said_ FROM d)")
+        row = ", ".join([time, "d.n_", *(f"d.r_{c}" for c in first.returning)])
+        answer = f"array_agg(ROW({row}))"
+    parts.append(f"f AS MATERIALIZED (SELECT {answer} AS said_ FROM d)")
     return statement(form, Lead(tuple(parts), decides=False))
 
 
-def _behind(form: Form) -> int:
-    """The first number behind the arguments of a sweep."""
-    return len(used_by(form)) + len(form.choosing) + 3
+def _next_parameter(form: Form) -> int:
+    """The first parameter number behind the arguments of a sweep."""
+    return len(step_arguments(form)) + len(form.choosing) + 3

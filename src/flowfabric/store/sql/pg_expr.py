@@ -1,4 +1,4 @@
-"""Words of a plan as Postgres text: types, arguments, values and guards, wherever their names stand."""
+"""The vocabulary of a plan as Postgres text: types, arguments, values and guards."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.ddl import PG_TYPES, comparison, literal
 
 NOW = "(SELECT now_ms FROM clk)"
+Placed = tuple[str, str, object]
+"""A value and the table and column it is used with."""
 
 
 def argument_kinds(form: Form) -> dict[str, str]:
-    """What each argument is, by the columns it meets. One that goes into a uuid and into its text is a uuid."""
+    """The kind of each argument, from the columns it is used with; uuid wins over its text."""
     kinds: dict[str, str] = {}
     subject = TABLES[form.steps[0].table]
     for table, column, value in _placed(form):
@@ -45,7 +47,7 @@ def argument_kinds(form: Form) -> dict[str, str]:
     return {name: kinds.get(name, "text") for name in form.args}
 
 
-def _placed(form: Form) -> Iterator[tuple[str, str, Any]]:
+def _placed(form: Form) -> Iterator[Placed]:
     subject = form.steps[0].table
     if form.pick is not None:
         for column, value in form.pick.group.items():
@@ -63,7 +65,7 @@ def _placed(form: Form) -> Iterator[tuple[str, str, Any]]:
         yield subject, "", wake.at
 
 
-def _guarded(table: str, guards: Iterable[Guard]) -> Iterator[tuple[str, str, Any]]:
+def _guarded(table: str, guards: Iterable[Guard]) -> Iterator[Placed]:
     for guard in guards:
         match guard:
             case Cond(column=column, value=value):
@@ -78,7 +80,7 @@ def _guarded(table: str, guards: Iterable[Guard]) -> Iterator[tuple[str, str, An
                 yield table, column, guard
 
 
-def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
+def _typed(value: object, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
     match value:
         case Arg(name=name):
             yield name, kind
@@ -100,30 +102,31 @@ def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
 
 
 class Scope:
-    """Where names stand while a part of the statement is written: arguments in `args`, the row before, the row after."""
+    """How one part of a statement names the arguments and the row before and after."""
 
     def __init__(
-        self, subject: Table, kinds: Mapping[str, str], args: str, was: str, ref: str = "g.r_"
+        self, subject: Table, kinds: Mapping[str, str], args: str, before: str, after: str = "g.r_"
     ) -> None:
-        self.subject, self.kinds, self.args, self.was, self.ref = subject, kinds, args, was, ref
+        self.subject, self.kinds, self.args = subject, kinds, args
+        self._before, self._after = before, after
 
-    def value(self, value: Any, kind: str, own: str = "") -> str:
+    def value(self, value: object, kind: str, own: str = "") -> str:
         match value:
             case Arg(name=name):
                 return self.argument(name, kind)
             case Before(column=column):
-                return self._as(f"{self.was}{column}", self.subject.kinds[column], kind)
+                return self._as(f"{self._before}{column}", self.subject.kinds[column], kind)
             case After(column=column):
-                return self._as(f"{self.ref}{column}", self.subject.kinds[column], kind)
+                return self._as(f"{self._after}{column}", self.subject.kinds[column], kind)
             case Now(plus=0):
                 return self.now()
             case Now(plus=plus):
                 return f"({self.now()} + {self.value(plus, 'int')})"
             case Until(column=column):
-                at = f"{self.was}{column}"
+                at = f"{self._before}{column}"
                 return f"CASE WHEN {at} IS NULL THEN NULL ELSE greatest({at} - {self.now()}, 1) END"
             case Span(since=since, until=until):
-                return f"({self.was}{until} - {self.was}{since})"
+                return f"({self._before}{until} - {self._before}{since})"
             case Add(n=n):
                 return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):
@@ -136,8 +139,10 @@ class Scope:
                 joined = " || ".join(f"{self.value(p, 'text')}::text" for p in parts)
                 return f"({joined})::json" if kind == "json" else f"({joined})"
             case When(cond=cond, then=then, otherwise=otherwise):
-                test = self.cond(cond, f"{self.was}{cond.column}", self.subject.kinds[cond.column])
-                return f"CASE WHEN {test} THEN {self.value(then, kind, own)} ELSE {self.value(otherwise, kind, own)} END"
+                left = f"{self._before}{cond.column}"
+                test = self.cond(cond, left, self.subject.kinds[cond.column])
+                yes, no = self.value(then, kind, own), self.value(otherwise, kind, own)
+                return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
             case None:
                 return f"NULL::{PG_TYPES[kind]}"
             case int():
@@ -186,7 +191,10 @@ class Scope:
 
 
 class Scalars(Scope):
-    """Arguments as plain parameters: in the selection of a sweep, so that the index can give the order, and in single inserts."""
+    """Arguments as plain parameters, for single inserts and for the selection of a sweep.
+
+    The planner reads an index in order only when its group is given by plain parameters.
+    """
 
     def __init__(
         self, subject: Table, kinds: Mapping[str, str], places: Mapping[str, int], now: str = NOW

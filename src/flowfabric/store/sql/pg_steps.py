@@ -1,4 +1,4 @@
-"""The steps behind the deciding one as parts of a Postgres statement, and how rows are found without the planner's guesses."""
+"""The steps behind the deciding one as parts of a Postgres statement, and guards of rows."""
 
 from __future__ import annotations
 
@@ -23,61 +23,66 @@ from flowfabric.plan import (
 )
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.ddl import PG_TYPES, literal
+from flowfabric.store.sql.forms import names_key
 from flowfabric.store.sql.pg_expr import NOW, Scope
 
 
 def guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:
-    """Found by its key alone; the other guards stand where the planner cannot see them."""
-    named = " AND ".join(scope.guard(g, subject) for g in head.where if names_key(g, subject))
-    others = " AND ".join(scope.guard(g, subject) for g in head.where if not names_key(g, subject))
-    return f"{named} AND CASE WHEN {others} THEN true ELSE false END" if others else named
+    """The row is found by its key; the other guards are hidden from the planner."""
+    keyed = [g for g in head.where if names_key(g, subject)]
+    named = " AND ".join(scope.guard(g, subject) for g in keyed)
+    others = [scope.guard(g, subject) for g in head.where if g not in keyed]
+    return f"{named} AND {hidden(others)}" if others else named
 
 
-def names_key(guard: Guard, subject: Table) -> bool:
-    return isinstance(guard, Cond) and guard.op == "=" and guard.column in subject.key
+def hidden(tests: Sequence[str]) -> str:
+    """Tests in a form that the planner cannot match with a partial index."""
+    return f"CASE WHEN {' AND '.join(tests) or 'true'} THEN true ELSE false END"
 
 
 def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
-    """Where the key is given, it alone finds the rows, as above."""
+    """Like `guarded` where the whole key is given, as one value or as several."""
     keyed = [
         g for g in where if names_key(g, table) or (isinstance(g, Among) and g.column in table.key)
     ]
     if {g.column for g in keyed if isinstance(g, Cond | Among)} != set(table.key):
         return " AND ".join(scope.guard(g, table) for g in where)
-    others = " AND ".join(scope.guard(g, table) for g in where if g not in keyed)
     found = " AND ".join(scope.guard(g, table) for g in keyed)
-    return f"{found} AND CASE WHEN {others} THEN true ELSE false END" if others else found
+    others = [scope.guard(g, table) for g in where if g not in keyed]
+    return f"{found} AND {hidden(others)}" if others else found
 
 
 def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
+    """A step behind the deciding one; `counted` makes it return a row per row it touched."""
     table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
     match step:
         case Insert(row=row, where=guards):
-            where = (
-                f" WHERE {' AND '.join(scope.guard(g, table, '') for g in guards)}"
-                if guards
-                else ""
-            )
+            tests = " AND ".join(scope.guard(g, table, "") for g in guards)
+            where = f" WHERE {tests}" if tests else ""
             skip = " ON CONFLICT DO NOTHING" if counted else ""
-            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args}{where}{skip}{tail}"
+            return f"{_insert(table.name, row, table, scope)}{where}{skip}{tail}"
         case InsertEach(row=row, of=of):
             parts = ", ".join(f"{name} {PG_TYPES[kind]}" for name, kind in item_kinds(step).items())
             return (
-                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args} "
+                f"{_insert(table.name, row, table, scope)} "
                 f"CROSS JOIN LATERAL json_to_recordset({scope.args}.{of.name}) AS x({parts})"
             )
         case Upsert(row=row, set=changes):
             sets = ", ".join(f"{c} = {_conflict(c, v, row)}" for c, v in changes.items())
             return (
-                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args} "
+                f"{_insert(f'{table.name} AS t', row, table, scope)} "
                 f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
             )
         case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
-            tests = _matched(where_all, table, scope)
-            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM {rows} WHERE {tests}{tail}"
+            sets, tests = scope.sets(changes, table), _matched(where_all, table, scope)
+            return f"UPDATE {table.name} AS t SET {sets} FROM {rows} WHERE {tests}{tail}"
         case Delete(where=where_all):
             tests = " AND ".join(scope.guard(c, table) for c in where_all)
             return f"DELETE FROM {table.name} AS t USING {rows} WHERE {tests}"
+
+
+def _insert(into: str, row: Mapping[str, Any], table: Table, scope: Scope) -> str:
+    return f"INSERT INTO {into} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args}"
 
 
 def item_kinds(step: InsertEach) -> dict[str, str]:
@@ -89,8 +94,8 @@ def item_kinds(step: InsertEach) -> dict[str, str]:
     return {name: kinds[name] for name in step.items}
 
 
-def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
-    """Inside ON CONFLICT only the rejected row and constants can be named."""
+def _conflict(column: str, value: object, row: Mapping[str, Any]) -> str:
+    """ON CONFLICT can only name the rejected row and constants."""
     if column in row and row[column] == value:
         return f"EXCLUDED.{column}"
     match value:
@@ -108,12 +113,12 @@ def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
 
 
 def in_key_order(subject: Table) -> str:
-    """What a sweep picked, in the order in which everybody else locks rows of other tables."""
+    """The rows of a sweep in the order in which every statement locks rows of other tables."""
     return f"(SELECT * FROM g ORDER BY {', '.join(f'g.w_{k}' for k in subject.key)}) AS g"
 
 
 def children(subject: Table) -> list[str]:
-    """Rows that go with their owner; an outbox notes the highest number it loses."""
+    """Deletes the rows that a deleted row owns; an outbox records the highest number it loses."""
     parts = []
     for at, child in enumerate(subject.children):
         table = TABLES[child.table]
@@ -124,8 +129,9 @@ def children(subject: Table) -> list[str]:
         parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
         if table.outbox:
             parts.append(
-                f"o{at} AS (INSERT INTO ff_outbox_trim AS x (channel, event_id) SELECT '{table.name}', max(t.event_id) "
-                f"FROM {table.name} AS t JOIN g ON {owned} HAVING max(t.event_id) IS NOT NULL "
-                "ON CONFLICT (channel) DO UPDATE SET event_id = greatest(x.event_id, EXCLUDED.event_id))"
+                f"o{at} AS (INSERT INTO ff_outbox_trim AS x (channel, event_id) "
+                f"SELECT '{table.name}', max(t.event_id) FROM {table.name} AS t JOIN g ON {owned} "
+                "HAVING max(t.event_id) IS NOT NULL ON CONFLICT (channel) "
+                "DO UPDATE SET event_id = greatest(x.event_id, EXCLUDED.event_id))"
             )
     return parts

@@ -1,18 +1,13 @@
-"""Words of a plan as SQLite text, with the positions of its parameters."""
+"""The vocabulary of a plan as SQLite text, with the positions of its parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
-from typing import Any
-from uuid import UUID
+from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
-from flowfabric.ids import hyphenated
 from flowfabric.plan import (
     Absent,
     Add,
@@ -43,81 +38,35 @@ from flowfabric.plan import (
 )
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.ddl import comparison, literal
+from flowfabric.store.sql.sqlite_codec import ENCODERS
 
 Values = tuple[Any, ...]
 Picker = Callable[[Values], Values]
-Encoder = Callable[[Any], Any]
 WIDTHS = (32, 16, 8, 4, 2)
-FEW = 6
-_json = msgspec.json.Encoder().encode
-
-
-def uuid_text(raw: bytes | UUID | None) -> str | None:
-    """The hyphenated text of a uuid, from its bytes."""
-    if raw is None:
-        return None
-    return hyphenated(raw.hex() if isinstance(raw, bytes) else raw.hex)
-
-
-def list_text(items: Any) -> str:
-    return "[]" if not items else _json(list(items)).decode()
-
-
-def _blob(value: UUID | bytes | None) -> bytes | None:
-    return value.bytes if isinstance(value, UUID) else value
-
-
-def uuids_text(items: Iterable[UUID]) -> str:
-    return list_text([item.hex for item in items])
-
-
-@lru_cache(maxsize=1_024)
-def subsets_text(items: tuple[str, ...]) -> str:
-    """Every list that these cover, as it is stored: looking one up is much cheaper than comparing two lists row by row.
-
-    Beyond a few there are too many of them, and nothing is said but the empty list.
-    """
-    few = sorted(set(items)) if len(items) <= FEW else []
-    return list_text(
-        [list_text(subset) for size in range(len(few) + 1) for subset in combinations(few, size)]
-    )
-
-
-def many_text(items: Collection[str]) -> str | None:
-    return list_text(items) if len(items) > FEW else None
-
-
-ENCODERS: dict[str, Encoder] = {
-    "uuid": _blob,
-    "uuidtext": uuid_text,
-    "list": list_text,
-    "uuids": uuids_text,
-    "subsets": lambda items: subsets_text(tuple(items)),
-    "many": many_text,
-}
+"""How many rows a wide insert carries: fewer calls of the driver."""
+Source = Literal["now", "arg", "before", "after", "item"]
 
 
 class Statement(Struct, frozen=True):
-    """`must` means that it touches exactly one row or the whole plan is refused at `step`.
-
-    `wide` holds the texts of a plain insert for several rows at once, by how many: fewer trips through the driver. `among` is
-    where a list of ids stands without which it has nothing to do, `each` where the items stand that it is run for; each of them
-    is put behind the values.
-    """
+    """A text and how its parameters are picked from the values of a call."""
 
     sql: str
     pick: Picker
     step: int = 0
     must: bool = False
+    """It touches exactly one row, or the whole plan is refused at `step`."""
     wide: dict[int, str] = {}
+    """Texts of a plain insert for several rows, by their number."""
     among: int | None = None
+    """Where the list of ids stands without which the statement matches nothing."""
     each: int | None = None
+    """Where the items stand that the statement runs for; each is put behind the values."""
 
 
 class Slot(Struct, frozen=True):
-    """A value of a call: the clock, an argument, a column of the guarded row before or after, in one encoding."""
+    """One value of a call in one encoding: the clock, an argument, a column of its row."""
 
-    source: str
+    source: Source
     name: str = ""
     encoding: str = ""
 
@@ -125,8 +74,8 @@ class Slot(Struct, frozen=True):
 NOW = Slot("now")
 
 
-def slot(subject: Table, source: str, name: str, kind: str) -> Slot:
-    """Columns come out of SQLite already encoded, but a uuid that goes into a text column must become text."""
+def slot(subject: Table, source: Source, name: str, kind: str) -> Slot:
+    """Columns come encoded out of SQLite; a uuid that goes into a text column becomes text."""
     if source == "item":
         return Slot(source, name)
     if source == "arg":
@@ -137,7 +86,7 @@ def slot(subject: Table, source: str, name: str, kind: str) -> Slot:
 class Draft:
     """A statement being written, with the slots of its parameters in order.
 
-    `inside` means the text runs on the guarded row itself, where its columns before the change can be named directly.
+    `inside` marks text that runs on the deciding row, where columns name their value before.
     """
 
     def __init__(self, subject: Table, table: Table, *, inside: bool = False) -> None:
@@ -163,7 +112,7 @@ class Draft:
             each,
         )
 
-    def param(self, source: str, name: str, kind: str) -> str:
+    def param(self, source: Source, name: str, kind: str) -> str:
         self.used.append(slot(self.subject, source, name, kind))
         return "?"
 
@@ -171,14 +120,14 @@ class Draft:
         self.used.append(NOW)
         return "?"
 
-    def value(self, value: Any, kind: str, own: str = "") -> str:
+    def value(self, value: object, kind: str, own: str = "") -> str:
         match value:
             case Arg(name=name):
                 return self.param("arg", name, kind)
             case Before(column=column):
-                return column if self.inside else self.param("was", column, kind)
+                return column if self.inside else self.param("before", column, kind)
             case After(column=column):
-                return self.param("ref", column, kind)
+                return self.param("after", column, kind)
             case Now(plus=0):
                 return self.now()
             case Now(plus=plus):
@@ -200,7 +149,8 @@ class Draft:
             case When(cond=cond, then=then, otherwise=otherwise):
                 left = self.value(Before(cond.column), self.subject.kinds[cond.column])
                 test = self._cond(left, self.subject.kinds[cond.column], cond)
-                return f"CASE WHEN {test} THEN {self.value(then, kind, own)} ELSE {self.value(otherwise, kind, own)} END"
+                yes, no = self.value(then, kind, own), self.value(otherwise, kind, own)
+                return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
             case _:
                 return literal(value)
 
@@ -216,20 +166,25 @@ class Draft:
                 return "(" + " OR ".join(self.guard(c) for c in conds) + ")"
             case Covered(column=column, by=by):
                 few, many = self.value(by, "subsets"), self.value(by, "many")
-                return (  # a list that cannot be read is covered by nothing
-                    f"({column} IN (SELECT value FROM json_each({few})) OR (CASE WHEN {many} IS NULL OR NOT json_valid({column}) "
-                    f"THEN false ELSE NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed "
-                    f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'many')}))) END))"
+                covered = (
+                    f"NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed WHERE needed.value "
+                    f"NOT IN (SELECT value FROM json_each({self.value(by, 'many')})))"
+                )
+                return (  # an unreadable list is covered by nothing
+                    f"({column} IN (SELECT value FROM json_each({few})) OR (CASE WHEN {many} "
+                    f"IS NULL OR NOT json_valid({column}) THEN false ELSE {covered} END))"
                 )
             case Among(column=column, by=by):
                 self.among = slot(self.subject, "arg", by.name, "uuids")
-                return f"{column} IN (SELECT uuid_blob(value) FROM json_each({self.value(by, 'uuids')}))"
+                ids = self.value(by, "uuids")
+                return f"{column} IN (SELECT uuid_blob(value) FROM json_each({ids}))"
             case Absent(table=other, where=where):
-                return (
-                    f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
-                )
+                return f"NOT {self._exists(other, where)}"
             case Present(table=other, where=where):
-                return f"EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
+                return self._exists(other, where)
+
+    def _exists(self, table: str, where: Iterable[Guard]) -> str:
+        return f"EXISTS (SELECT 1 FROM {table} WHERE {self.where(where, TABLES[table])})"
 
     def where(self, guards: Iterable[Guard], table: Table | None = None) -> str:
         return " AND ".join(self.guard(g, table) for g in guards)
@@ -242,8 +197,8 @@ class Draft:
         kinds = self.table.kinds
         return ", ".join(self.value(v, kinds[c]) for c, v in row.items())
 
-    def _plain_insert(self, table: str, row: Mapping[str, Any], values: str, tail: str = "") -> str:
-        begin = f"INSERT INTO {table} ({', '.join(row)}) VALUES "
+    def _plain_insert(self, table: str, row: Iterable[str], values: str, tail: str = "") -> str:
+        begin = f"{_insert(table, row)} VALUES "
         self.wide = {n: f"{begin}{', '.join([f'({values})'] * n)}{tail}" for n in WIDTHS}
         return f"{begin}({values}){tail}"
 
@@ -251,9 +206,9 @@ class Draft:
         match step:
             case Insert(table=table, row=row, where=guards):
                 values = self.row(row)
-                tail = " ON CONFLICT DO NOTHING" if _may_exist(self.table) else ""
+                tail = "" if self.table.is_numbered else " ON CONFLICT DO NOTHING"
                 if guards:
-                    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values} WHERE {self.where(guards)}{tail}"
+                    return f"{_insert(table, row)} SELECT {values} WHERE {self.where(guards)}{tail}"
                 return self._plain_insert(table, row, values, tail)
             case InsertEach(table=table, row=row, of=of):
                 self.each = slot(self.subject, "arg", of.name, "")
@@ -261,7 +216,7 @@ class Draft:
             case Upsert(table=table, row=row, set=changes):
                 values = self.row(row)
                 return (
-                    f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}) "
+                    f"{_insert(table, row)} VALUES ({values}) "
                     f"ON CONFLICT ({', '.join(self.table.key)}) DO UPDATE SET {self.sets(changes)}"
                 )
             case (
@@ -273,16 +228,8 @@ class Draft:
                 return f"DELETE FROM {table} WHERE {self.where(where)}"
 
 
-def _may_exist(table: Table) -> bool:
-    """Whether an insert can meet its own key; a numbered row never does."""
-    return table.columns[0].kind != "auto"
-
-
-def refusable(step: Step) -> bool:
-    """Whether a step behind the deciding one can refuse the plan."""
-    return isinstance(step, Update) or (
-        isinstance(step, Insert) and (bool(step.where) or _may_exist(TABLES[step.table]))
-    )
+def _insert(table: str, row: Iterable[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(row)})"
 
 
 def picker(positions: Iterable[int]) -> Picker:

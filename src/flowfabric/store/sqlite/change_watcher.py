@@ -1,4 +1,4 @@
-"""Noticing that somebody else committed to a database file."""
+"""Notices commits of other processes to a database file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any
 
-from flowfabric.store.sqlite.uri import Target, connect
+from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
 from flowfabric.store.wakeups import Wakeups
 
 log = logging.getLogger("flowfabric.sqlite")
@@ -16,33 +15,39 @@ log = logging.getLogger("flowfabric.sqlite")
 WATCH_INTERVAL_S = 0.05
 
 
-class ChangeWatch:
-    """Says so when the file has changed, while anybody waits at the hub."""
+class ChangeWatcher:
+    """Calls `changed` when the file has changed, as long as the hub has waiters."""
 
     def __init__(
-        self, target: Target, hub: Wakeups, changed: Callable[[], None], settings: dict[str, Any]
+        self,
+        target: Target,
+        hub: Wakeups,
+        changed: Callable[[], None],
+        settings: ConnectionSettings,
     ) -> None:
         self._hub, self._changed = hub, changed
         self._end = threading.Event()
-        self._db = connect(target, read_only=True, **settings)
+        self._db = connect(target, settings, read_only=True)
         self._thread = threading.Thread(
             target=self._run, name="flowfabric-sqlite-watch", daemon=True
         )
         self._thread.start()
 
     def _run(self) -> None:
-        seen = None
+        known = None
         while not self._end.wait(WATCH_INTERVAL_S):
             if not self._hub.waiters:
-                seen = None
+                known = None
                 continue
             try:
                 version = self._db.execute("PRAGMA data_version").fetchone()[0]
             except sqlite3.Error:
-                log.warning("cannot see what other processes write; polling goes on", exc_info=True)
+                log.warning(
+                    "changes of other processes cannot be read; waiters poll", exc_info=True
+                )
                 continue
-            if version != seen:
-                seen = version
+            if version != known:
+                known = version
                 self._changed()
         self._db.close()
 

@@ -1,4 +1,4 @@
-"""SQLite's result codes as errors of ours, and which of them are worth another try."""
+"""SQLite's result codes as FlowFabric errors, and which of them are retried."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from flowfabric.errors import (
 
 MAX_TRIES = 3
 FIRST_PAUSE_MS = 5
-OPEN_PATIENCE_S = 5.0
-GONE = "the database file was deleted or replaced while it was open; restart the process on the file that is wanted"
-TROUBLE = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises: the second where its own message holds a damaged name."""
+OPEN_TIMEOUT_S = 5.0
+FILE_REPLACED = (
+    "the database file was deleted or replaced while it was open; "
+    "restart the process on the file that is wanted"
+)
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; UnicodeDecodeError where its own message contains a damaged name."""
 T = TypeVar("T")
-_MARKED = "flowfabric.marked"
-codecs.register_error(_MARKED, lambda error: ("\x1a", getattr(error, "end", 0)))
+_MARK_UNDECODABLE = "flowfabric.marked"
+codecs.register_error(_MARK_UNDECODABLE, lambda error: ("\x1a", getattr(error, "end", 0)))
 _BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = (
     5,
     6,
@@ -51,12 +54,12 @@ def is_busy(code: int) -> bool:
 
 
 def is_doubtful(error: BaseException) -> bool:
-    """The disk answered badly: what was written is not known, so the writer must not go on."""
+    """The disk failed: what was written is unknown, so the writer must stop."""
     return code_of(error) & 0xFF == _IOERR
 
 
 def concerns_the_database(error: BaseException) -> bool:
-    """Not the fault of one plan: busy, full, unreadable, corrupt. Trying the plans one by one would not help."""
+    """Busy, full, unreadable or corrupt: running the plans one by one would not help."""
     return isinstance(error, sqlite3.Error) and code_of(error) & 0xFF in (
         _BUSY,
         _LOCKED,
@@ -68,8 +71,11 @@ def concerns_the_database(error: BaseException) -> bool:
     )
 
 
-def reading(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """A text that is not UTF-8 must not hold up the rows around it: what cannot be read is marked, and it is no JSON then."""
+def read_tolerantly(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Runs a read, again with undecodable texts marked if one of them is not UTF-8.
+
+    The mark is not valid JSON, so a decoder recognises a damaged value.
+    """
     try:
         return work(db)
     except (sqlite3.OperationalError, UnicodeDecodeError) as error:
@@ -81,8 +87,8 @@ def reading(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> 
 
 @contextmanager
 def tolerant(db: sqlite3.Connection) -> Iterator[None]:
-    """Costs a call for each text that is read, so only for what cannot be read otherwise."""
-    db.text_factory = lambda raw: raw.decode(errors=_MARKED)
+    """Decodes every text in Python, which is slower, and marks what is not UTF-8."""
+    db.text_factory = lambda raw: raw.decode(errors=_MARK_UNDECODABLE)
     try:
         yield
     finally:
@@ -93,9 +99,12 @@ def is_bad_text(error: BaseException) -> bool:
     return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Opening a database that another process is just creating: changing the journal mode does not wait by itself."""
-    until = time.monotonic() + OPEN_PATIENCE_S
+def retry_while_busy(work: Callable[[], T]) -> T:
+    """Opens a database that another process is creating.
+
+    SQLite does not apply the busy timeout to a change of the journal mode.
+    """
+    until = time.monotonic() + OPEN_TIMEOUT_S
     while True:
         try:
             return work()

@@ -1,71 +1,72 @@
-"""Reads of a few rows, done where they are asked for: handing them to a thread and back takes longer than they do."""
+"""Small reads on the calling thread: a switch to another thread takes longer than they do."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from flowfabric.store.port import GetAll, Read, Row, ScanAll
-from flowfabric.store.sqlite.errors import TROUBLE, as_engine_error, reading
+from flowfabric.store.sqlite.errors import SQLITE_ERRORS, as_engine_error, read_tolerantly
 from flowfabric.store.sqlite.reader import run_reads
-from flowfabric.store.sqlite.uri import Target, connect
+from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
 
-MOST_ROWS = 128
-
-
-class _TooMany(Exception):
-    pass
+MAX_ROWS = 128
 
 
-class _Few:
-    """Takes rows until there are too many."""
+class _TooManyRows(Exception):
+    """The read belongs on a reader thread."""
+
+
+class _Limited:
+    """Fetches rows until there are too many."""
 
     def __init__(self) -> None:
-        self._left = MOST_ROWS
+        self._left = MAX_ROWS
 
     def __call__(self, cursor: sqlite3.Cursor) -> list[Row]:
         rows = cursor.fetchmany(self._left + 1)
         if len(rows) > self._left:
             cursor.close()
-            raise _TooMany
+            raise _TooManyRows
         self._left -= len(rows)
         return rows
 
 
 class InlineReads:
-    """Only beside a write-ahead log, where a reader never waits for the writer."""
+    """Needs a write-ahead log, with which a reader never waits for the writer."""
 
-    def __init__(self, target: Target, settings: dict[str, Any]) -> None:
-        self._db = connect(target, read_only=True, **settings)
-        self._entry = threading.Lock()
+    def __init__(self, target: Target, settings: ConnectionSettings) -> None:
+        self.db = connect(target, settings, read_only=True)
+        self.lock = threading.Lock()
+        """Held while a thread reads here."""
         self._open = True
 
     def run(self, reads: Sequence[Read]) -> list[list[Row]] | None:
-        """None when that is too much, while another thread reads here, and once closed."""
-        if sum(map(_asked, reads)) > MOST_ROWS or not self._entry.acquire(blocking=False):
+        """None when there are too many rows, while another thread reads, and once closed."""
+        if sum(map(_lookups, reads)) > MAX_ROWS or not self.lock.acquire(blocking=False):
             return None
         try:
-            return (
-                reading(self._db, lambda db: run_reads(db, reads, _Few())) if self._open else None
-            )
-        except _TooMany:
+            if not self._open:
+                return None
+            return read_tolerantly(self.db, lambda db: run_reads(db, reads, _Limited()))
+        except _TooManyRows:
             return None
-        except TROUBLE as error:
+        except SQLITE_ERRORS as error:
             raise as_engine_error(error) from error
         finally:
-            self._entry.release()
+            self.lock.release()
 
     def stop(self) -> None:
-        with self._entry:
+        with self.lock:
             self._open = False
-            self._db.close()
+            self.db.close()
 
 
-def _asked(read: Read) -> int:
-    """How many places it looks at."""
+def _lookups(read: Read) -> int:
     match read:
-        case GetAll(keys=places) | ScanAll(groups=places):
-            return len(places)
+        case GetAll(keys=keys):
+            return len(keys)
+        case ScanAll(groups=groups):
+            return len(groups)
     return 1

@@ -1,4 +1,4 @@
-"""Numbered `.sql` files, applied once each inside one transaction and recorded with their checksum."""
+"""Applies numbered `.sql` files once each, in one transaction, and records their checksums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 from flowfabric.errors import TransportError, Unavailable
-from flowfabric.store.sqlite.opening import check_whose
+from flowfabric.store.sqlite.opening import check_not_foreign, has_table
 
 _LEDGER = """CREATE TABLE IF NOT EXISTS ff_migration_annotation (
     version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL,
@@ -40,9 +40,9 @@ def shipped() -> list[Migration]:
 
 
 def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
-    """Brings the schema up to date; says what was applied, or None when there was nothing to do."""
+    """Brings the schema up to date; the names of what was applied, or None."""
     wanted = shipped()
-    check_whose(db, shown)
+    check_not_foreign(db, shown)
     if _applied(db) == {m.version: m.checksum for m in wanted}:
         return None
     db.execute("BEGIN IMMEDIATE")
@@ -52,7 +52,8 @@ def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
         newest = max(known, default=0)
         if newest > wanted[-1].version:
             raise Unavailable(
-                f"schema_version: {shown} is at {newest}, this release knows {wanted[-1].version}; upgrade it"
+                f"schema_version: {shown} is at {newest}, this release knows "
+                f"{wanted[-1].version}; upgrade flowfabric"
             )
         fresh = [m for m in wanted if m.version not in known]
         for migration in wanted:
@@ -72,10 +73,7 @@ def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
 
 
 def _applied(db: sqlite3.Connection) -> dict[int, str]:
-    if (
-        db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ff_migration_annotation'").fetchone()
-        is None
-    ):
+    if not has_table(db, "ff_migration_annotation"):
         return {}
     return dict(db.execute("SELECT version, checksum FROM ff_migration_annotation").fetchall())
 
@@ -92,6 +90,7 @@ def _apply(db: sqlite3.Connection, migration: Migration, shown: str, now_ms: int
             backend_kind="protocol",
         ) from error
     db.execute(
-        "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES (?, ?, ?, ?)",
+        "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) "
+        "VALUES (?, ?, ?, ?)",
         (migration.version, migration.name, now_ms, migration.checksum),
     )

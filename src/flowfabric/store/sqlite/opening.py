@@ -1,4 +1,4 @@
-"""What stands in the way of a database that is to be opened or looked at, in words."""
+"""Opening a database for reading, and error messages for one that cannot be opened or read."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from flowfabric.errors import ConfigError, Corruption, EngineError, FlowFabricError, TransportError
 from flowfabric.store.sqlite.errors import as_engine_error, code_of, is_bad_text, is_busy
-from flowfabric.store.sqlite.uri import Target, connect
+from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
 
 _READONLY, _CORRUPT, _CANTOPEN, _NOTADB = 8, 11, 14, 26
-_LOOKING: dict[str, Any] = {"synchronous": "FULL", "wal": False}
+READ_SETTINGS = ConnectionSettings(wal=False)
 
 
-def check_whose(db: sqlite3.Connection, shown: str) -> None:
-    """The Rust FlowFabric keeps tables of the same names with other columns."""
-    if (
-        db.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlx_migrations'").fetchone()
-        is not None
-    ):
+def check_not_foreign(db: sqlite3.Connection, shown: str) -> None:
+    """The Rust FlowFabric has tables of the same names with other columns."""
+    if has_table(db, "_sqlx_migrations"):
         raise ConfigError(
-            f"{shown}: a database of the Rust FlowFabric (it has a table _sqlx_migrations); its tables have other columns, "
-            "and this release cannot open it; name another file"
+            f"{shown}: a database of the Rust FlowFabric (it has a table _sqlx_migrations); its "
+            "tables have other columns, and this release cannot open it; name another file"
         )
 
 
-def unopened(error: Exception, what: str, backend_kind: str = "transport") -> EngineError:
-    """Why a database cannot be worked on."""
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return db.execute(sql, (name,)).fetchone() is not None
+
+
+def cannot_open(error: Exception, what: str, backend_kind: str = "transport") -> EngineError:
+    """The error for a database that cannot be opened for writing."""
     code = code_of(error) & 0xFF
     if code == _CORRUPT or is_bad_text(error):
         return Corruption(f"{what}: the database is damaged ({error})")
@@ -38,10 +39,13 @@ def unopened(error: Exception, what: str, backend_kind: str = "transport") -> En
     )
 
 
-def connect_to_look(target: Target) -> sqlite3.Connection:
-    """Reading needs files beside a write-ahead log. Where these cannot be made, a database without a log is read as it lies."""
+def connect_read_only(target: Target) -> sqlite3.Connection:
+    """Reading a database in WAL mode creates files beside it.
+
+    Where they cannot be created, a database without a log is opened as immutable.
+    """
     try:
-        return _tried(target)
+        return _connected(target)
     except sqlite3.OperationalError as error:
         if (
             code_of(error) & 0xFF not in (_READONLY, _CANTOPEN)
@@ -49,17 +53,17 @@ def connect_to_look(target: Target) -> sqlite3.Connection:
             or _has_log(target)
         ):
             raise
-    still = Target(
+    immutable = Target(
         f"{target.uri}{'&' if '?' in target.uri else '?'}mode=ro&immutable=1",
         target.key,
         False,
         target.shown,
     )
-    return _tried(still)
+    return _connected(immutable)
 
 
-def _tried(target: Target) -> sqlite3.Connection:
-    db = connect(target, read_only=True, **_LOOKING)
+def _connected(target: Target) -> sqlite3.Connection:
+    db = connect(target, READ_SETTINGS, read_only=True)
     try:
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
     except BaseException:
@@ -75,8 +79,8 @@ def _has_log(target: Target) -> bool:
     return False
 
 
-def unreadable(error: Exception, target: Target) -> FlowFabricError:
-    """Why a database cannot be looked at."""
+def cannot_read(error: Exception, target: Target) -> FlowFabricError:
+    """The error for a database that cannot be read."""
     code = code_of(error) & 0xFF
     if is_busy(code) and isinstance(error, sqlite3.Error):
         return as_engine_error(error)
@@ -84,17 +88,18 @@ def unreadable(error: Exception, target: Target) -> FlowFabricError:
         return ConfigError(f"{target.shown}: this user may not read the file")
     if code in (_READONLY, _CANTOPEN):
         return ConfigError(
-            f"{target.shown}: cannot be read where it is ({error}): SQLite needs to write files beside it, and its folder "
-            "does not allow that; copy it, with its -wal file if there is one, to a folder that can be written to"
+            f"{target.shown}: cannot be read where it is ({error}): SQLite needs to write files "
+            "beside it, and its folder does not allow that; copy it, with its -wal file if there "
+            "is one, to a folder that can be written to"
         )
     if code == _CORRUPT or is_bad_text(error):
         return Corruption(f"{target.shown}: the database is damaged ({error})")
     if code == _NOTADB:
         return ConfigError(f"{target.shown}: not a FlowFabric database ({error})")
     with suppress(sqlite3.Error, UnicodeDecodeError):
-        db = connect_to_look(target)
+        db = connect_read_only(target)
         try:
-            check_whose(db, target.shown)
+            check_not_foreign(db, target.shown)
         except ConfigError as foreign:
             return foreign
         finally:

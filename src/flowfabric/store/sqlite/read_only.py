@@ -1,37 +1,37 @@
-"""A SQLite database that is only looked at: not created, not migrated, not written to."""
+"""A SQLite database opened for reading: it is not created, migrated or written to."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.port import Loaded, Read, Row
-from flowfabric.store.sqlite.change_watcher import ChangeWatch
-from flowfabric.store.sqlite.errors import TROUBLE, reading
-from flowfabric.store.sqlite.opening import connect_to_look, unreadable
+from flowfabric.store.sqlite.change_watcher import ChangeWatcher
+from flowfabric.store.sqlite.errors import SQLITE_ERRORS, read_tolerantly
+from flowfabric.store.sqlite.opening import READ_SETTINGS, cannot_read, connect_read_only
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.uri import Target
 from flowfabric.store.wakeups import Wakeups
 
 T = TypeVar("T")
-_SETTINGS: dict[str, Any] = {"synchronous": "FULL", "wal": False}
 
 
-def existing(target: Target) -> Target:
-    """Opening a file that is not there would make one."""
+def require_file(target: Target) -> Target:
+    """SQLite would create a missing file."""
     if not target.in_memory and not Path(target.key).is_file():
         raise ConfigError(f"{target.shown}: no such database file")
     return target
 
 
 class ReadOnlySqlite:
-    """Answers reads from one connection; whatever would change something is refused."""
+    """Answers reads from one connection and refuses every change."""
 
     label = "sqlite"
     tag = BackendTag.SQLITE
@@ -39,68 +39,61 @@ class ReadOnlySqlite:
 
     def __init__(self, target: Target) -> None:
         self.hub = Wakeups()
-        self._target = existing(target)
-        self._turn = threading.Lock()
-        self._watch: ChangeWatch | None = None
-        self._db = self._read(lambda: connect_to_look(target))
+        self._target = require_file(target)
+        self._lock = threading.Lock()
+        self._watcher: ChangeWatcher | None = None
+        self._db = self._guarded(lambda: connect_read_only(target))
 
-    def _read(self, work: Callable[[], T]) -> T:
-        """One at a time: there is one connection, and a read may be a transaction of several statements."""
+    def _guarded(self, work: Callable[[], T]) -> T:
+        """One call at a time: a read may be a transaction of several statements."""
         try:
-            with self._turn:
+            with self._lock:
                 return work()
-        except TROUBLE as error:
-            raise unreadable(error, self._target) from error
+        except SQLITE_ERRORS as error:
+            raise cannot_read(error, self._target) from error
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.to_thread(self._guarded, lambda: read_tolerantly(self._db, work))
 
     async def prepare(self) -> str | None:
         return None
 
     async def close(self) -> None:
-        if self._watch is not None:
-            await asyncio.to_thread(self._watch.stop)
-        await asyncio.to_thread(
-            self._read, self._db.close
-        )  # in turn: who was called off may still have a read under way
+        if self._watcher is not None:
+            await asyncio.to_thread(self._watcher.stop)
+        # Guarded: the read of a cancelled caller may still be running.
+        await asyncio.to_thread(self._guarded, self._db.close)
 
     async def now_ms(self) -> int:
         return system_clock()
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        return Loaded(
-            system_clock(),
-            await asyncio.to_thread(
-                self._read, lambda: reading(self._db, lambda db: run_reads(db, reads))
-            ),
-        )
+        return Loaded(system_clock(), await self._read(lambda db: run_reads(db, reads)))
 
     async def longest_writer(self) -> None:
         return None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return await asyncio.to_thread(
-            self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables))
-        )
+        return await self._read(lambda db: dump_tables(db, tables))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
-        """Whoever follows an outbox is woken by what others commit."""
-        self._begin_watch()
-        return await asyncio.to_thread(
-            self._read,
-            lambda: reading(self._db, lambda db: events_after(db, channel, after, limit)),
-        )
+        """Starts to watch the file, so that waiters on an outbox wake up."""
+        self._watch()
+        return await self._read(lambda db: events_after(db, channel, after, limit))
 
     async def last_event(self, channel: str) -> int:
-        self._begin_watch()
-        return await asyncio.to_thread(self._read, lambda: newest_event(self._db, channel))
+        self._watch()
+        return await self._read(lambda db: newest_event(db, channel))
 
-    def _begin_watch(self) -> None:
-        if self._watch is None and not self._target.in_memory:
-            self._watch = self._read(
-                lambda: ChangeWatch(self._target, self.hub, self.hub.ring_all_but_timers, _SETTINGS)
+    def _watch(self) -> None:
+        if self._watcher is None and not self._target.in_memory:
+            changed = self.hub.ring_all_but_timers
+            self._watcher = self._guarded(
+                lambda: ChangeWatcher(self._target, self.hub, changed, READ_SETTINGS)
             )
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise Unavailable("this database was opened to be looked at only")
+    def _refuse(self, *_: object) -> NoReturn:
+        raise Unavailable("this database was opened read-only")
 
     inside = commit = commit_together = commit_many = sweep = sweeps = commit_and_sweep = (
         next_due

@@ -1,4 +1,4 @@
-"""The SQLite store: boot rules, the writer, the readers and the watch on other processes."""
+"""The SQLite store: it opens the database and owns the writer, the readers and the watcher."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
@@ -19,13 +19,34 @@ from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES
 from flowfabric.store.sql.ddl import first_of
-from flowfabric.store.sqlite.change_watcher import ChangeWatch
-from flowfabric.store.sqlite.errors import TROUBLE, as_engine_error, patiently, reading
+from flowfabric.store.sqlite.change_watcher import ChangeWatcher
+from flowfabric.store.sqlite.errors import (
+    SQLITE_ERRORS,
+    as_engine_error,
+    read_tolerantly,
+    retry_while_busy,
+)
 from flowfabric.store.sqlite.inline_reads import InlineReads
+from flowfabric.store.sqlite.jobs import (
+    Commit,
+    CommitAndSweep,
+    CommitMany,
+    CommitTogether,
+    Execute,
+    SweepMany,
+    SweepOnce,
+)
 from flowfabric.store.sqlite.migrate import migrate
-from flowfabric.store.sqlite.opening import unopened
+from flowfabric.store.sqlite.opening import cannot_open
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
-from flowfabric.store.sqlite.uri import Target, check_version, connect, create_private, place_of
+from flowfabric.store.sqlite.uri import (
+    ConnectionSettings,
+    Target,
+    check_version,
+    connect,
+    create_private,
+    file_identity,
+)
 from flowfabric.store.sqlite.writer import Writer
 from flowfabric.store.wakeups import Wakeups
 
@@ -33,10 +54,21 @@ log = logging.getLogger("flowfabric.sqlite")
 
 DEFAULT_POOL_SIZE = 4
 BANNER = (
-    "FlowFabric is running on SQLite (development opt-in): one machine, one writer at a time, not meant for production. "
-    "Durability: %s."
+    "FlowFabric is running on SQLite (development opt-in): one machine, one writer at a time, "
+    "not meant for production. Durability: %s."
 )
 T = TypeVar("T")
+
+
+class StoreSettings(TypedDict, total=False):
+    pool_size: int
+    wal: bool
+    synchronous: str
+    clock: Clock
+
+
+class _Stoppable(Protocol):
+    def stop(self) -> None: ...
 
 
 class SqliteStore:
@@ -61,47 +93,53 @@ class SqliteStore:
         self.durability = (
             "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
         )
-        self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
-        self.asked: dict[str, Any] = {**self._settings, "pool_size": pool_size}
+        self._connection_settings = settings = ConnectionSettings(synchronous, wal)
+        self.settings = StoreSettings(synchronous=synchronous, wal=wal, pool_size=pool_size)
         self.users = self.backends = 0
         self.closed = False
         self.loops: Any = None
         db = self._open()
-        self._writer = Writer(db, self.clock, self.hub, place_of(target))
-        self._readers = (
-            None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
-        )
-        self._near = None if target.in_memory or not wal else InlineReads(target, self._settings)
-        self._watch = (
-            None
-            if target.in_memory
-            else ChangeWatch(target, self.hub, self._writer.look, self._settings)
-        )
-        self._finalizer = weakref.finalize(
-            self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel
-        )
+        self.writer = Writer(db, self.clock, self.hub, file_identity(target))
+        self.inline_reads: InlineReads | None = None
+        self._readers: _Readers | None = None
+        owned: list[_Stoppable] = [self.writer]
+        if not target.in_memory:
+            self._readers = _Readers(target, max(pool_size - 1, 1), settings)
+            owned.append(self._readers)
+            if wal:
+                self.inline_reads = InlineReads(target, settings)
+                owned.append(self.inline_reads)
+            changed = self.writer.check_other_processes
+            owned.insert(0, ChangeWatcher(target, self.hub, changed, settings))
+        self._finalizer = weakref.finalize(self, _stop, owned, self._keeper)
         log.warning(BANNER, self.durability)
 
     def _open(self) -> sqlite3.Connection:
-        """The writer's connection, migrated; for an in-memory database one more that keeps it alive."""
+        """The writer's connection, migrated.
+
+        An in-memory database gets a second connection, which keeps it alive.
+        """
         with ExitStack() as opened:
-            self._sentinel = None
+            self._keeper = None
             create_private(self.target)
             try:
                 if self.target.in_memory:
-                    self._sentinel = opened.enter_context(closing(patiently(self._connect)))
-                db = opened.enter_context(closing(patiently(self._connect)))
-            except TROUBLE as error:
-                raise unopened(error, f"cannot open {self.target.shown}") from error
+                    self._keeper = opened.enter_context(closing(retry_while_busy(self._connect)))
+                db = opened.enter_context(closing(retry_while_busy(self._connect)))
+            except SQLITE_ERRORS as error:
+                raise cannot_open(error, f"cannot open {self.target.shown}") from error
             try:
-                self.migrated = patiently(lambda: migrate(db, self.target.shown, self.clock()))
-            except TROUBLE as error:
-                raise unopened(error, f"cannot migrate {self.target.shown}", "protocol") from error
+                self.migrated = retry_while_busy(
+                    lambda: migrate(db, self.target.shown, self.clock())
+                )
+            except SQLITE_ERRORS as error:
+                text = f"cannot migrate {self.target.shown}"
+                raise cannot_open(error, text, "protocol") from error
             opened.pop_all()
             return db
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.target, **self._settings)
+        return connect(self.target, self._connection_settings)
 
     def retain(self) -> SqliteStore:
         self.users += 1
@@ -111,54 +149,59 @@ class SqliteStore:
         return None
 
     async def close(self) -> None:
-        """The last user closes the database; what was queued is written first."""
+        """The last user closes the database; queued work is written first."""
         self.users -= 1
         if self.users <= 0 and not self.closed:
             self.closed = True
             await asyncio.to_thread(self._finalizer)
             self.hub.ring_all()
 
-    def inside(self, connection: Any) -> Store:
+    def inside(self, connection: object) -> Store:
         raise Unavailable("connection: only Postgres takes work into your own transaction")
 
     async def now_ms(self) -> int:
         return self.clock()
 
+    # ---- commits
+
     def commit(self, plan: Plan) -> Awaitable[Answer]:
-        return self._writer.submit("plan", plan)
+        return self.writer.submit(Commit(plan))
 
     def commit_together(self, plans: Sequence[Plan]) -> Awaitable[Answer]:
-        return self._writer.submit("together", plans)
+        return self.writer.submit(CommitTogether(plans))
 
     def commit_many(self, plans: Sequence[Plan]) -> Awaitable[list[Answer]]:
-        return self._writer.submit("many", plans)
+        return self.writer.submit(CommitMany(plans))
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
-        return self._writer.submit("sweep", plan, limit)
+        return self.writer.submit(SweepOnce(plan, limit))
 
     def sweeps(
         self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
     ) -> Awaitable[list[list[Row]] | Refused]:
-        return self._writer.submit("sweeps", (first, wanted))
+        return self.writer.submit(SweepMany(first, wanted))
 
     def commit_and_sweep(
         self, plans: Sequence[Plan], plan: Plan, limit: int
     ) -> Awaitable[tuple[list[Answer], list[Row]]]:
-        return self._writer.submit("turn", (plans, plan), limit)
+        return self.writer.submit(CommitAndSweep(plans, plan, limit))
+
+    # ---- reads
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        now = self.clock()  # before the rows: a renewal that this time could have seen is in them
-        found = None if self._near is None else self._near.run(reads)
-        return Loaded(
-            now, await self.read(lambda db: run_reads(db, reads)) if found is None else found
-        )
+        # Read before the rows: they contain every renewal that this time could have seen.
+        now = self.clock()
+        rows = None if self.inline_reads is None else self.inline_reads.run(reads)
+        if rows is None:
+            rows = await self.read(lambda db: run_reads(db, reads))
+        return Loaded(now, rows)
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         return await self.read(lambda db: events_after(db, channel, after, limit))
 
     def last_event(self, channel: str) -> Awaitable[int]:
-        """In line with the commits: whatever is submitted after this call comes behind the answer."""
-        return self._writer.submit("read", lambda db: newest_event(db, channel))
+        """Queued with the commits: work submitted after this call gets a higher number."""
+        return self.writer.submit(Execute(lambda db: newest_event(db, channel)))
 
     async def next_due(self, index: str) -> int | None:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
@@ -170,23 +213,24 @@ class SqliteStore:
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self.read(lambda db: dump_tables(db, tables))
 
-    async def execute_for_test(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        """Plain SQL through the writer, for tests that look or meddle behind the engine's back."""
-        result: list[Row] = await self._writer.submit(
-            "read", lambda db: db.execute(sql, params).fetchall()
-        )
-        return result
+    async def execute_for_test(self, sql: str, params: Sequence[object] = ()) -> list[Row]:
+        """Plain SQL through the writer, for tests that read or change rows directly."""
+        work = Execute(lambda db: db.execute(sql, params).fetchall())
+        rows: list[Row] = await self.writer.submit(work)
+        return rows
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """On a reader of its own for files; a shared in-memory cache locks whole tables, so there the writer reads."""
+        """On a reader thread; the shared cache of a database in memory locks whole tables,
+        so its reads go through the writer.
+        """
         if self._readers is None:
-            result: T = await self._writer.submit("read", work)
+            result: T = await self.writer.submit(Execute(work))
             return result
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 self._readers.pool, self._readers.run, work
             )
-        except TROUBLE as error:
+        except SQLITE_ERRORS as error:
             raise as_engine_error(error) from error
         except RuntimeError as error:
             raise TransportError(
@@ -195,39 +239,29 @@ class SqliteStore:
 
 
 class _Readers:
-    """A few threads with a connection each."""
+    """Threads with a connection each."""
 
-    def __init__(self, target: Target, count: int, settings: dict[str, Any]) -> None:
+    def __init__(self, target: Target, count: int, settings: ConnectionSettings) -> None:
         self._target, self._settings = target, settings
         self._local = threading.local()
-        self._all: list[sqlite3.Connection] = []
+        self._connections: list[sqlite3.Connection] = []
         self.pool = ThreadPoolExecutor(count, thread_name_prefix="flowfabric-sqlite-reader")
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         db = getattr(self._local, "db", None)
         if db is None:
-            db = self._local.db = connect(self._target, read_only=True, **self._settings)
-            self._all.append(db)
-        return reading(db, work)
+            db = self._local.db = connect(self._target, self._settings, read_only=True)
+            self._connections.append(db)
+        return read_tolerantly(db, work)
 
     def stop(self) -> None:
         self.pool.shutdown(wait=True)
-        for db in self._all:
+        for db in self._connections:
             db.close()
 
 
-def _stop(
-    writer: Writer,
-    readers: _Readers | None,
-    near: InlineReads | None,
-    watch: ChangeWatch | None,
-    sentinel: sqlite3.Connection | None,
-) -> None:
-    if watch is not None:
-        watch.stop()
-    writer.stop()
-    for reader in (readers, near):
-        if reader is not None:
-            reader.stop()
-    if sentinel is not None:
-        sentinel.close()
+def _stop(owned: Sequence[_Stoppable], keeper: sqlite3.Connection | None) -> None:
+    for part in owned:
+        part.stop()
+    if keeper is not None:
+        keeper.close()

@@ -1,4 +1,4 @@
-"""What a path, a URI or `:memory:` means, and how it is opened."""
+"""Parses a path, a URI or `:memory:`, and opens connections to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from msgspec import Struct
 
 from flowfabric.errors import ConfigError
-from flowfabric.store.sql.sqlite_plan import new_uuid_bytes
+from flowfabric.store.sql.sqlite_codec import new_uuid_bytes
 
 MINIMUM_SQLITE = (3, 35, 0)
 BUSY_TIMEOUT_MS = 5_000
@@ -20,8 +20,13 @@ SHARED_MEMORY = "file::memory:?cache=shared"
 MAX_TARGET_BYTES = 4_096
 
 
+class ConnectionSettings(Struct, frozen=True):
+    synchronous: str = "FULL"
+    wal: bool = True
+
+
 class Target(Struct, frozen=True):
-    """`uri` is what SQLite is given; `key` names the database within this process."""
+    """`uri` is passed to SQLite; `key` identifies the database within this process."""
 
     uri: str
     key: str
@@ -50,7 +55,7 @@ def parse_target(text: str) -> Target:
 
 
 def is_memory(text: str) -> bool:
-    """`:memory:`, `file::memory:...`, or a file: URI one of whose query parameters is exactly mode=memory."""
+    """`:memory:`, `file::memory:...`, or a file: URI with the query parameter mode=memory."""
     if text == ":memory:" or text.startswith("file::memory:"):
         return True
     return text.startswith("file:") and "mode=memory" in _query(text)
@@ -74,37 +79,40 @@ def check_version() -> None:
 
 
 def create_private(target: Target) -> None:
-    """A new file is for its owner only: it holds the secret that signs tokens. SQLite gives the log beside it the same mode."""
-    if target.in_memory or any(part.startswith("mode=") for part in _query(target.uri)):
+    """Creates a new file with mode 600, since it contains the secret that signs tokens.
+
+    SQLite creates the files beside it with the same mode.
+    """
+    if target.in_memory or _has_mode(target.uri):
         return
-    with suppress(OSError):  # it is there, or opening it says why it cannot be
+    with suppress(OSError):  # the file exists, or opening it reports why it cannot be created
         os.close(os.open(target.key, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def place_of(target: Target) -> Callable[[], tuple[int, int] | None]:
-    """Which file is found under the path, asked again and again: device and inode, or None when there is none."""
+def _has_mode(uri: str) -> bool:
+    return any(part.startswith("mode=") for part in _query(uri))
 
-    def found() -> tuple[int, int] | None:
+
+def file_identity(target: Target) -> Callable[[], tuple[int, int] | None]:
+    """Returns device and inode of the file under the path at each call; None without a file."""
+
+    def identity() -> tuple[int, int] | None:
         try:
-            there = os.stat(target.key)
+            found = os.stat(target.key)
         except OSError:
             return None
-        return there.st_dev, there.st_ino
+        return found.st_dev, found.st_ino
 
-    return (lambda: None) if target.in_memory else found
+    return (lambda: None) if target.in_memory else identity
 
 
 def connect(
-    target: Target, *, synchronous: str, wal: bool, read_only: bool = False
+    target: Target, settings: ConnectionSettings, *, read_only: bool = False
 ) -> sqlite3.Connection:
-    """A connection with our settings; the caller owns its transactions."""
+    """A connection with FlowFabric's settings; the caller begins and ends its transactions."""
     uri = target.uri
-    if (
-        read_only
-        and not target.in_memory
-        and not any(part.startswith("mode=") for part in _query(uri))
-    ):
-        uri += ("&" if "?" in uri else "?") + "mode=rw"  # and not rwc: a reader creates no file
+    if read_only and not target.in_memory and not _has_mode(uri):
+        uri += ("&" if "?" in uri else "?") + "mode=rw"  # not rwc: a reader creates no file
     db = sqlite3.connect(
         uri,
         uri=True,
@@ -116,9 +124,9 @@ def connect(
     pragmas = [f"busy_timeout = {BUSY_TIMEOUT_MS}", "temp_store = MEMORY", "foreign_keys = ON"]
     if not target.in_memory:
         pragmas.append("mmap_size = 268435456")
-        if wal and not read_only:
+        if settings.wal and not read_only:
             pragmas += ["journal_mode = WAL", "wal_autocheckpoint = 4000", "cache_size = -8192"]
-    pragmas.append(f"synchronous = {synchronous}")
+    pragmas.append(f"synchronous = {settings.synchronous}")
     if read_only:
         pragmas.append("query_only = ON")
     else:

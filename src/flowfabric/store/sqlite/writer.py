@@ -1,6 +1,8 @@
-"""Who writes when. One thread does, and whatever queued up while the last transaction was in flight goes together in the
-next; but a job or two that find nothing else under way are written where they are asked for, when the disk is quick: handing
-them to the thread and back takes longer than writing them."""
+"""Natural group commit: work that queues while a transaction runs shares the next one.
+
+One thread writes. A job or two that find no other work in progress are written on the calling
+thread when the disk is fast: the switch to the writer thread takes longer than the write.
+"""
 
 from __future__ import annotations
 
@@ -10,180 +12,194 @@ import sqlite3
 import threading
 import time
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.store.clock import Ratchet
-from flowfabric.store.sqlite.group_commit import GroupCommit, Place
-from flowfabric.store.sqlite.jobs import Job, deliver, is_small
+from flowfabric.store.sqlite.group_commit import Answers, FileIdentity, GroupCommit
+from flowfabric.store.sqlite.jobs import Job, Work, deliver, is_small
 from flowfabric.store.wakeups import Topic, Wakeups
 
 MAX_GROUP = 500
 MAX_QUEUE = 100_000
-FEW = 2
+MAX_INLINE_JOBS = 2
 SLOW_S = 0.002
-WARY_GROUPS = 16
-LOOK = object()
+"""After a group that takes longer, the next groups are left to the thread."""
+GROUPS_AFTER_SLOW = 16
+
+
+class _CheckOthers:
+    """In the queue: look whether another process has committed."""
+
+
+_CHECK_OTHERS: Final = _CheckOthers()
+_Wakeups = tuple[dict[Topic, None], dict[str, int]]
 
 
 class Writer:
+    """`groups`, `jobs` and `inline_groups` count what was written."""
+
     def __init__(
-        self, db: sqlite3.Connection, clock: Ratchet, hub: Wakeups, place: Place = lambda: None
+        self,
+        db: sqlite3.Connection,
+        clock: Ratchet,
+        hub: Wakeups,
+        file_identity: FileIdentity = lambda: None,
     ) -> None:
         self._hub = hub
-        self.write = GroupCommit(db, clock, place)
-        self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._entry = threading.Lock()
-        self._turn = threading.Lock()
-        self._open = True
-        self._handed = 0
+        self.group_commit = GroupCommit(db, clock, file_identity)
+        self.groups = self.jobs = self.inline_groups = 0
+        self.thread_groups_left = 0
+        """How many more groups are left to the thread before a caller may write again."""
+        self.is_open = True
+        self._queue: SimpleQueue[Job | _CheckOthers | None] = SimpleQueue()
+        self._submitting = threading.Lock()
+        self._writing = threading.Lock()
+        self._handed_over = 0
         self._gathered: list[Job] = []
-        self._wary = 0
-        self.groups = self.jobs = self.in_place = 0
-        self._thread = threading.Thread(
-            target=self._work, name="flowfabric-sqlite-writer", daemon=True
+        self.thread = threading.Thread(
+            target=self._run, name="flowfabric-sqlite-writer", daemon=True
         )
-        self._thread.start()
+        self.thread.start()
 
-    def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
-        job = Job(kind, items, limit)
+    def submit(self, work: Work) -> asyncio.Future[Any]:
+        job = Job(work)
         if self._queue.qsize() >= MAX_QUEUE:
             job.future.set_exception(ResourceExhausted("sqlite writer queue", MAX_QUEUE))
             return job.future
-        with self._entry:
-            if self._open:
-                self._take(job)
+        with self._submitting:
+            if self.is_open:
+                self._gather(job)
                 return job.future
         job.future.set_exception(
             TransportError("sqlite", "the database was closed", backend_kind="protocol")
         )
         return job.future
 
-    def _take(self, job: Job) -> None:
-        """Whoever is alone waits for the end of this turn of its loop, to see whether it stays so."""
+    def _gather(self, job: Job) -> None:
+        """A lone job waits for the end of this iteration of its event loop, so others can join."""
         if self._gathered and self._gathered[0].loop is job.loop:
             self._gathered.append(job)
             return
         self._hand_over_gathered()
-        if self._handed or self._wary or not is_small(job):
+        if self._handed_over or self.thread_groups_left or not is_small(job):
             self._hand_over([job])
         else:
             self._gathered = [job]
-            job.loop.call_soon(self._settle)
+            job.loop.call_soon(self._write_gathered)
 
-    def _settle(self) -> None:
-        """The end of that turn: what was gathered is written here, or handed to the thread."""
-        with self._entry:
+    def _write_gathered(self) -> None:
+        """Writes the gathered jobs here, or hands them to the thread."""
+        with self._submitting:
             group = [job for job in self._gathered if not job.future.cancelled()]
-            here = (
-                0 < len(group) <= FEW
-                and not self._handed
+            inline = (
+                0 < len(group) <= MAX_INLINE_JOBS
+                and not self._handed_over
                 and all(map(is_small, group))
-                and self._turn.acquire(blocking=False)
+                and self._writing.acquire(blocking=False)
             )
-            if not here:
+            if not inline:
                 self._hand_over_gathered()
                 return
             self._gathered = []
         try:
-            began = time.perf_counter()
-            answers = self.write.commit_at_once(group)
+            started = time.perf_counter()
+            answers = self.group_commit.commit_at_once(group)
             if answers is not None:
-                self._note(group, time.perf_counter() - began)
-            woken = self.write.woken()
+                self._count(group, time.perf_counter() - started)
+            wakeups = self.group_commit.take_wakeups()
         finally:
-            self._turn.release()
+            self._writing.release()
         if answers is None:
-            self._wary = WARY_GROUPS
-            with self._entry:
+            self.thread_groups_left = GROUPS_AFTER_SLOW
+            with self._submitting:
                 self._hand_over(group)
             return
-        self.in_place += 1
-        deliver(list(zip(group, answers, strict=True)), self._hub, *woken)
+        self.inline_groups += 1
+        deliver(list(zip(group, answers, strict=True)), self._hub, *wakeups)
 
     def _hand_over_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
         self._hand_over(gathered)
 
     def _hand_over(self, jobs: list[Job]) -> None:
-        self._handed += len(jobs)
+        self._handed_over += len(jobs)
         for job in jobs:
             self._queue.put(job)
 
-    def look(self) -> None:
-        """Whether another process has committed; whoever waits here for work or events looks again if so."""
-        self._queue.put(LOOK)
+    def check_other_processes(self) -> None:
+        """Wakes all waiters but the timers if another process has committed."""
+        self._queue.put(_CHECK_OTHERS)
 
     def stop(self) -> None:
         """Finishes what is queued, then ends the thread."""
-        with self._entry:
-            self._open = False
+        with self._submitting:
+            self.is_open = False
             self._hand_over_gathered()
             self._queue.put(None)
-        self._thread.join()
+        self.thread.join()
 
-    # ---- on the writer thread from here on
+    # ---- on the writer thread
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while (first := self._queue.get()) is not None:
-            with self._turn:
-                done = self._served(first)
-            self._answer(*done)  # after the turn, or whoever is answered finds it taken still
-        with self._turn:
-            self.write.close()
+            with self._writing:
+                group, answers, wakeups = self._write_group(first)
+            # Behind the lock: an answered caller may write inline at once.
+            self._deliver(group, answers, *wakeups)
+        with self._writing:
+            self.group_commit.close()
 
-    def _served(self, first: Any) -> tuple[list[Job], list[Any], dict[Topic, None], dict[str, int]]:
-        group, taken = self._group_with(first)
-        answers: list[Any] = []
+    def _write_group(self, first: Job | _CheckOthers) -> tuple[list[Job], Answers, _Wakeups]:
+        group, taken = self._take_group(first)
+        answers: Answers = []
         if group:
-            began = time.perf_counter()
-            answers = self.write.commit(group)
-            self._note(group, time.perf_counter() - began)
-        with self._entry:
-            self._handed -= taken
-        return group, answers, *self.write.woken()
+            started = time.perf_counter()
+            answers = self.group_commit.commit(group)
+            self._count(group, time.perf_counter() - started)
+        with self._submitting:
+            self._handed_over -= taken
+        return group, answers, self.group_commit.take_wakeups()
 
-    def _group_with(self, job: Any) -> tuple[list[Job], int]:
-        """Takes along whatever queued up meanwhile; and how many that were, those included who no longer wait."""
+    def _take_group(self, item: Job | _CheckOthers | None) -> tuple[list[Job], int]:
+        """Everything that is queued, and how many jobs that were, cancelled ones included."""
         group: list[Job] = []
         taken = 0
-        while job is not None:
-            if job is LOOK:
-                self._notice_others()
+        while item is not None:
+            if isinstance(item, _CheckOthers):
+                if self.group_commit.others_committed():
+                    self._hub.ring_all_but_timers()
             else:
                 taken += 1
-                if not job.future.cancelled():
-                    group.append(job)
+                if not item.future.cancelled():
+                    group.append(item)
             if len(group) == MAX_GROUP:
                 return group, taken
             try:
-                job = self._queue.get_nowait()
+                item = self._queue.get_nowait()
             except Empty:
                 return group, taken
         self._queue.put(None)
         return group, taken
 
-    def _notice_others(self) -> None:
-        if self.write.others_committed():
-            self._hub.ring_all_but_timers()
-
-    def _answer(
-        self, group: list[Job], answers: list[Any], topics: dict[Topic, None], dues: dict[str, int]
+    def _deliver(
+        self, group: list[Job], answers: Answers, topics: dict[Topic, None], dues: dict[str, int]
     ) -> None:
-        """One wake-up per event loop and group carries the answers and rings the hub."""
+        """One callback per event loop and group delivers the answers and wakes the waiters."""
         for loop, pairs in itertools.groupby(
             zip(group, answers, strict=True), key=lambda pair: pair[0].loop
         ):
             try:
                 loop.call_soon_threadsafe(deliver, list(pairs), self._hub, topics, dues)
             except RuntimeError:
-                continue  # that loop is closed; its callers are gone, the commit stands
+                continue  # the event loop is closed; the commit stands
             topics, dues = {}, {}
         if topics or dues:
             self._hub.announce(topics, dues)
 
-    def _note(self, group: list[Job], took_s: float) -> None:
-        """After a slow group the next ones go to the thread: nobody's event loop waits for a slow disk twice."""
+    def _count(self, group: list[Job], seconds: float) -> None:
+        """Leaves the groups behind a slow one to the thread: it must not block an event loop."""
         self.groups += 1
         self.jobs += len(group)
-        self._wary = WARY_GROUPS if took_s > SLOW_S else max(self._wary - 1, 0)
+        slow = seconds > SLOW_S
+        self.thread_groups_left = GROUPS_AFTER_SLOW if slow else max(self.thread_groups_left - 1, 0)

@@ -1,4 +1,4 @@
-"""What the words of a plan mean, in plain Python: values, conditions and changes over rows that are dictionaries."""
+"""The vocabulary of a plan in plain Python: values, conditions and changes over rows as dicts."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from flowfabric.store.schema import Column, Table
 
 Record = dict[str, Any]
 Key = tuple[Any, ...]
+Values = Mapping[str, Any]
 
 TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda a, b: a is not None and b is not None and a == b,
@@ -43,24 +44,19 @@ TESTS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class RefusedAt(Exception):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-
 class Call:
-    """One plan being applied: its values, the clock, and the guarded row before and after."""
+    """One plan being applied: its arguments, the clock, and the guarded row before and after."""
 
     __slots__ = ("after", "args", "before", "item", "now")
 
-    def __init__(self, form: Form, values: Sequence[Any], now: int) -> None:
-        self.args = dict(zip(form.args, values, strict=True))
+    def __init__(self, form: Form, values: Sequence[object], now: int) -> None:
+        self.args: Record = dict(zip(form.args, values, strict=True))
         self.now = now
         self.before: Record = {}
         self.after: Record = {}
         self.item: Record = {}
 
-    def value(self, value: Any, own: Any = None) -> Any:
+    def value(self, value: object, own: Any = None) -> Any:
         match value:
             case Arg(name=name):
                 return self.args[name]
@@ -86,8 +82,8 @@ class Call:
             case Item(name=name):
                 return self.item[name]
             case Text(parts=parts):
-                said = [self.value(p) for p in parts]
-                return None if None in said else "".join(map(str, said))
+                texts = [self.value(part) for part in parts]
+                return None if None in texts else "".join(map(str, texts))
             case When(cond=cond, then=then, otherwise=otherwise):
                 return self.value(then if self.cond(cond, self.before) else otherwise, own)
             case _:
@@ -104,17 +100,33 @@ class Call:
         return TESTS[cond.op](row[cond.column], wanted)
 
 
-def default_of(column: Column) -> Any:
-    if column.kind == "list" and column.default is not None:
+def default_of(column: Column) -> object:
+    if column.kind == "list" and isinstance(column.default, str):
         return tuple(json.loads(column.default))
     return column.default
 
 
-def changed(table: Table, row: Record, changes: Mapping[str, Any], call: Call) -> Record:
-    after = {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
+def new_row(table: Table, row: Values, call: Call, number: int) -> Record:
+    """A row to insert; `number` goes into an outbox's first column."""
+    made: Record = {}
     for column in table.columns:
-        assert after[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
-    return after
+        if column.kind == "auto":
+            made[column.name] = number
+        elif column.name in row:
+            made[column.name] = call.value(row[column.name])
+        else:
+            made[column.name] = default_of(column)
+    return _checked(table, made)
+
+
+def changed(table: Table, row: Record, changes: Values, call: Call) -> Record:
+    return _checked(table, {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}})
+
+
+def _checked(table: Table, row: Record) -> Record:
+    for column in table.columns:
+        assert row[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
+    return row
 
 
 def key_of(table: Table, where: tuple[Guard, ...], call: Call) -> Key:

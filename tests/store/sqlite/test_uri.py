@@ -92,7 +92,7 @@ def test_a_uri_and_a_path_to_one_file_are_one_target(tmp_path: Path, spelled: st
     assert parse_target(uri).key == parse_target(str(path)).key
 
 
-def test_a_file_that_is_not_there_yet_is_known_by_its_absolute_path(
+def test_a_missing_file_is_known_by_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,7 +110,7 @@ def test_a_path_names_exactly_that_file(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "x" * 5_000, None, 5, b"a.db"])
-def test_what_is_no_target_is_refused(bad: object) -> None:
+def test_an_invalid_target_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError, match="sqlite target"):
         parse_target(bad)  # type: ignore[arg-type]
 

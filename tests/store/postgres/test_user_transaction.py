@@ -27,7 +27,7 @@ from .helpers import engine_on, plain, until, world
 
 
 class Theirs:
-    """A user's connection and how he ends his transaction on it."""
+    """A caller's connection and how a transaction ends on it."""
 
     def __init__(self, connection: Any, run: Callable[[str], Awaitable[Any]]) -> None:
         self.connection, self.run = connection, run
@@ -101,7 +101,7 @@ def args(ident: ExecutionId | None = None, **said: Any) -> CreateExecutionArgs:
 
 @each_kind
 @with_and_without_key
-async def test_what_is_created_is_there_from_the_commit_on(
+async def test_a_creation_is_visible_after_the_callers_commit(
     options: Options, kind: Kind, key: str | None
 ) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
@@ -122,7 +122,9 @@ async def test_what_is_created_is_there_from_the_commit_on(
 
 @each_kind
 @with_and_without_key
-async def test_what_is_rolled_back_never_was(options: Options, kind: Kind, key: str | None) -> None:
+async def test_a_creation_is_rolled_back_with_the_callers_transaction(
+    options: Options, kind: Kind, key: str | None
+) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         ident = new_id()
         await engine.create_execution(
@@ -136,7 +138,7 @@ async def test_what_is_rolled_back_never_was(options: Options, kind: Kind, key: 
 
 @each_kind
 @with_and_without_key
-async def test_a_duplicate_is_told_and_their_transaction_goes_on(
+async def test_a_duplicate_does_not_end_the_callers_transaction(
     options: Options, kind: Kind, key: str | None
 ) -> None:
     async with engine_on(options) as engine:
@@ -174,7 +176,7 @@ async def test_a_key_used_twice_in_one_transaction_is_a_duplicate(
 
 @each_kind
 @with_and_without_key
-async def test_many_are_created_with_their_neighbours(
+async def test_many_executions_are_created_with_the_callers_rows(
     options: Options, kind: Kind, key: str | None
 ) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
@@ -189,7 +191,9 @@ async def test_many_are_created_with_their_neighbours(
 
 
 @each_kind
-async def test_many_are_there_from_the_commit_on(options: Options, kind: Kind) -> None:
+async def test_many_creations_are_visible_after_the_callers_commit(
+    options: Options, kind: Kind
+) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         made = await engine.create_executions(
             [args(idempotency_key="one"), args(), args(idempotency_key="two")],
@@ -210,7 +214,7 @@ async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(
         await parked(there, "ready", "default")
         ident = new_id()
         await here.create_execution(args(ident, idempotency_key="k"), connection=theirs.connection)
-        assert there.store._bell.heard == 0 and not waiting.done(), (
+        assert there.store.notifier.received == 0 and not waiting.done(), (
             "nothing is said before the commit"
         )
         began = asyncio.get_running_loop().time()
@@ -218,12 +222,15 @@ async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(
         handle = await waiting
         assert handle is not None and fields(handle).execution_id == ident
         assert asyncio.get_running_loop().time() - began < POLL_S / 2
-        assert there.store._bell.heard >= 1
+        assert there.store.notifier.received >= 1
 
 
 def listens(options: Options) -> int:
     with plain(options) as db:
-        sql = "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
+        sql = (
+            "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND "
+            "application_name = 'flowfabric'"
+        )
         return sum(
             "LISTEN" in row[0] or "pg_notify" in row[0] for row in db.execute(sql).fetchall()
         )
@@ -232,7 +239,7 @@ def listens(options: Options) -> int:
 @pytest.mark.parametrize(
     "wrong", [object(), 7, "postgresql://keeper:hunter2@host/any", psycopg, asyncpg.connect]
 )
-async def test_something_else_than_a_connection_is_named(options: Options, wrong: Any) -> None:
+async def test_another_object_than_a_connection_is_refused(options: Options, wrong: Any) -> None:
     async with engine_on(options) as engine:
         for call in (
             engine.create_execution(args(), connection=wrong),
@@ -253,7 +260,7 @@ async def test_a_pool_is_not_a_connection(options: Options) -> None:
 
 
 @pytest.mark.parametrize("kind", [with_asyncpg, with_psycopg, with_blocking_psycopg])
-async def test_a_closed_connection_is_an_error_of_ours(options: Options, kind: Kind) -> None:
+async def test_a_closed_connection_is_an_engine_error(options: Options, kind: Kind) -> None:
     async with engine_on(options) as engine:
         async with kind(options.url) as theirs:
             pass
@@ -262,7 +269,7 @@ async def test_a_closed_connection_is_an_error_of_ours(options: Options, kind: K
         assert (await world(engine)).executions == {}
 
 
-async def test_a_bad_argument_is_refused_before_their_transaction_is_touched(
+async def test_a_bad_argument_is_refused_before_the_callers_transaction_is_used(
     options: Options,
 ) -> None:
     async with engine_on(options) as engine, with_asyncpg(options.url) as theirs:
@@ -284,7 +291,7 @@ async def test_other_stores_have_no_transaction_to_join(engine: Engine) -> None:
             await call
 
 
-async def test_inside_their_librarys_own_block_it_stands_and_falls_with_the_block(
+async def test_inside_a_transaction_block_of_the_library_the_block_decides(
     options: Options,
 ) -> None:
     async with (
@@ -307,7 +314,7 @@ async def test_inside_their_librarys_own_block_it_stands_and_falls_with_the_bloc
     await connection.close()
 
 
-async def test_without_a_transaction_of_theirs_it_is_there_at_once(options: Options) -> None:
+async def test_without_a_transaction_a_creation_is_visible_at_once(options: Options) -> None:
     async with engine_on(options) as engine:
         plain_one = await asyncpg.connect(options.url)
         async with await psycopg.AsyncConnection.connect(options.url, autocommit=True) as second:
@@ -324,8 +331,10 @@ async def test_without_a_transaction_of_theirs_it_is_there_at_once(options: Opti
             assert await stored(engine, ident) is not None
 
 
-async def test_a_creation_that_fails_leaves_their_transaction_usable(options: Options) -> None:
-    """The lane is closed: told as an error, and what they did before stays."""
+async def test_a_creation_that_fails_leaves_the_callers_transaction_usable(
+    options: Options,
+) -> None:
+    """The lane is closed: the call raises, and the caller's earlier changes remain."""
     async with engine_on(options) as engine, with_psycopg(options.url) as theirs:
         await engine.drain_lane("closed")
         before = new_id()
@@ -340,10 +349,10 @@ async def test_a_creation_that_fails_leaves_their_transaction_usable(options: Op
 
 
 @each_kind
-async def test_a_plan_refused_late_leaves_their_transaction_as_it_was(
+async def test_a_plan_refused_late_leaves_the_callers_transaction_unchanged(
     options: Options, kind: Kind
 ) -> None:
-    """Some forms are taken back by an error in the middle of the statement."""
+    """Some forms are refused by an error of the statement."""
     async with engine_on(options) as engine, kind(options.url) as theirs:
         inside = engine.store.inside(theirs.connection)
         await inside.commit_many(

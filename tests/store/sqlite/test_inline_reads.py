@@ -1,4 +1,4 @@
-"""Few rows are read where they are asked for, many on a thread."""
+"""Few rows are read on the calling thread, many on a reader thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric.errors import TransportError
 from flowfabric.store.port import Get, GetAll, Read, Scan
-from flowfabric.store.sqlite.inline_reads import MOST_ROWS
+from flowfabric.store.sqlite.inline_reads import MAX_ROWS
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -20,13 +20,13 @@ from .helpers import lane
 
 FEW: list[Read] = [
     Get("ff_lane_registry", ("l0",), ("lane_id",)),
-    Scan("lanes", limit=MOST_ROWS - 1, columns=("lane_id",)),
+    Scan("lanes", limit=MAX_ROWS - 1, columns=("lane_id",)),
 ]
 
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What was handed to a reader's thread."""
+    """The reads that a reader thread received."""
     handed: list[Any] = []
     read = SqliteStore.read
 
@@ -44,32 +44,30 @@ async def filled(path: Path, count: int, **settings: Any) -> SqliteStore:
     return store
 
 
-async def test_few_rows_need_no_thread(tmp_path: Path, threads: list[Any]) -> None:
-    store = await filled(tmp_path, MOST_ROWS)
+async def test_few_rows_are_read_without_a_thread(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, MAX_ROWS)
     loaded = await store.load(FEW)
-    assert [len(rows) for rows in loaded.rows] == [1, MOST_ROWS - 1]
+    assert [len(rows) for rows in loaded.rows] == [1, MAX_ROWS - 1]
     assert threads == []
     await store.close()
 
 
-async def test_one_row_too_many_goes_to_a_thread_and_the_next_is_near_again(
+async def test_one_row_too_many_is_read_by_a_thread_and_the_next_read_is_inline(
     tmp_path: Path, threads: list[Any]
 ) -> None:
-    store = await filled(tmp_path, MOST_ROWS)
+    store = await filled(tmp_path, MAX_ROWS)
     loaded = await store.load([FEW[0], Scan("lanes", limit=1_000)])
-    assert [len(rows) for rows in loaded.rows] == [1, MOST_ROWS]
+    assert [len(rows) for rows in loaded.rows] == [1, MAX_ROWS]
     assert len(threads) == 1
     await store.commit(lane("another"))
-    assert len((await store.load(FEW)).rows[1]) == MOST_ROWS - 1
+    assert len((await store.load(FEW)).rows[1]) == MAX_ROWS - 1
     assert len(threads) == 1
     await store.close()
 
 
-async def test_many_keys_go_to_a_thread_whatever_they_find(
-    tmp_path: Path, threads: list[Any]
-) -> None:
+async def test_many_keys_are_read_by_a_thread(tmp_path: Path, threads: list[Any]) -> None:
     store = await filled(tmp_path, 1)
-    for count in (MOST_ROWS, MOST_ROWS + 1):
+    for count in (MAX_ROWS, MAX_ROWS + 1):
         loaded = await store.load(
             [GetAll("ff_lane_registry", [(f"l{at}",) for at in range(count)], ("lane_id",))]
         )
@@ -78,7 +76,9 @@ async def test_many_keys_go_to_a_thread_whatever_they_find(
     await store.close()
 
 
-async def test_what_was_committed_is_read_at_once(tmp_path: Path, threads: list[Any]) -> None:
+async def test_a_committed_row_is_visible_to_inline_reads(
+    tmp_path: Path, threads: list[Any]
+) -> None:
     store = await filled(tmp_path, 0)
     for at in range(20):
         await store.commit(lane(f"l{at}"))
@@ -87,10 +87,12 @@ async def test_what_was_committed_is_read_at_once(tmp_path: Path, threads: list[
     await store.close()
 
 
-async def test_another_thread_at_it_is_not_waited_for(tmp_path: Path, threads: list[Any]) -> None:
+async def test_a_read_does_not_wait_for_another_inline_read(
+    tmp_path: Path, threads: list[Any]
+) -> None:
     store = await filled(tmp_path, 3)
-    assert store._near is not None
-    with store._near._entry:
+    assert store.inline_reads is not None
+    with store.inline_reads.lock:
         assert len((await store.load(FEW)).rows[1]) == 3
     assert len(threads) == 1
     await store.close()
@@ -117,7 +119,7 @@ async def test_two_event_loops_read_at_once(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_beside_a_rollback_journal_every_read_has_a_thread(
+async def test_with_a_rollback_journal_every_read_uses_a_thread(
     tmp_path: Path, threads: list[Any]
 ) -> None:
     store = await filled(tmp_path, 3, wal=False)
@@ -126,10 +128,10 @@ async def test_beside_a_rollback_journal_every_read_has_a_thread(
     await store.close()
 
 
-async def test_failures_and_a_closed_database_are_told_as_ever(tmp_path: Path) -> None:
+async def test_failures_and_a_closed_database_are_transport_errors(tmp_path: Path) -> None:
     store = await filled(tmp_path, 3)
-    assert store._near is not None
-    store._near._db.close()
+    assert store.inline_reads is not None
+    store.inline_reads.db.close()
     with pytest.raises(TransportError, match="closed"):
         await store.load(FEW)
     await store.close()

@@ -1,4 +1,4 @@
-"""Who is alone tells nobody; who comes, goes or was not heard of is told what he may have missed."""
+"""A process that is alone sends no notifications; a new one finds what it missed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowfabric.connect import PostgresBackend, postgres_engine
 from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.store.postgres import connections, presence
 from flowfabric.store.postgres.connections import Options
-from flowfabric.store.postgres.notify import GUEST, Notifier
+from flowfabric.store.postgres.notify import CALLERS_TRANSACTION, Notifier
 from flowfabric.store.postgres.presence import ANSWER_S, Presence
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.wakeups import Wakeups
@@ -34,66 +34,71 @@ def alone() -> tuple[Presence, Time]:
     made = Presence(clock)
     assert made.begin() == "hello"
     clock.now = ANSWER_S
-    assert not made.may_listen
+    assert not made.others_may_listen
     return made, clock
 
 
-def test_until_it_is_known_somebody_may_listen() -> None:
+def test_others_may_listen_until_the_answer_time_is_over() -> None:
     clock = Time()
     made = Presence(clock)
     clock.now = 1e9
-    assert made.may_listen, "it has not asked yet"
+    assert made.others_may_listen, "it has not asked yet"
     made.begin()
-    assert made.may_listen, "nobody has had the time to answer"
+    assert made.others_may_listen, "nobody has had the time to answer"
     clock.now += ANSWER_S
-    assert not made.may_listen
+    assert not made.others_may_listen
 
 
 @pytest.mark.parametrize("word", ["", "hello", "here", "look"])
-def test_whatever_is_heard_shows_that_somebody_is_there(word: str) -> None:
+def test_every_message_shows_that_its_sender_is_present(word: str) -> None:
     made, clock = alone()
-    assert made.hear("b", word) == "look", "he may have missed something"
+    assert made.receive("b", word) == "look", "he may have missed something"
     clock.now += 1e6
-    assert made.may_listen
+    assert made.others_may_listen
 
 
 def test_only_a_hello_is_answered() -> None:
     made, _ = alone()
-    made.hear("b", "hello")
-    assert [made.hear("c", word) for word in ("hello", "here", "look", "")] == ["here", "", "", ""]
+    made.receive("b", "hello")
+    assert [made.receive("c", word) for word in ("hello", "here", "look", "")] == [
+        "here",
+        "",
+        "",
+        "",
+    ]
 
 
-def test_who_has_left_is_not_told_any_more() -> None:
+def test_a_process_that_left_is_not_notified() -> None:
     made, _ = alone()
-    made.hear("b", "hello")
-    made.hear("c", "hello")
-    assert made.hear("b", "bye") == "" and made.may_listen
-    assert made.hear("c", "bye") == "" and not made.may_listen
-    assert made.hear("nobody", "bye") == ""
+    made.receive("b", "hello")
+    made.receive("c", "hello")
+    assert made.receive("b", "bye") == "" and made.others_may_listen
+    assert made.receive("c", "bye") == "" and not made.others_may_listen
+    assert made.receive("nobody", "bye") == ""
 
 
-def test_after_a_break_it_asks_again() -> None:
+def test_hello_is_sent_again_after_an_interruption() -> None:
     made, clock = alone()
-    assert made.begin() == "hello" and made.may_listen
+    assert made.begin() == "hello" and made.others_may_listen
     clock.now += ANSWER_S
-    assert not made.may_listen
+    assert not made.others_may_listen
 
 
-async def test_words_ring_for_everybody_and_are_no_news() -> None:
-    bell = Notifier(_never, Wakeups(), "x")
+async def test_words_wake_all_waiters_and_are_not_counted_as_notifications() -> None:
+    notifier = Notifier(_never, Wakeups(), "x")
     for word, rings in (("hello", True), ("look", True), ("here", False), ("bye", False)):
-        with bell._hub.waiter(("ready", "a")) as waiter:
-            bell._on_notice(None, 0, "x", f'["them", [], {{}}, "{word}"]')
+        with notifier.hub.waiter(("ready", "a")) as waiter:
+            notifier.on_notification(None, 0, "x", f'["them", [], {{}}, "{word}"]')
             assert await waiter.wait(0) is rings, word
-    assert bell.heard == 0
+    assert notifier.received == 0
 
 
-async def test_a_transaction_of_somebodys_own_listens_to_nothing() -> None:
-    bell = Notifier(_never, Wakeups(), "x")
-    bell._company.begin()
-    bell._company._alone_from = 0.0
-    bell._on_notice(None, 0, "x", f'["{GUEST}", [["ready", "a"]], {{}}]')
-    assert bell.heard == 1 and not bell._company.may_listen
+async def test_a_callers_transaction_does_not_count_as_a_listener() -> None:
+    notifier = Notifier(_never, Wakeups(), "x")
+    notifier.presence.begin()
+    notifier.presence.alone_from = 0.0
+    notifier.on_notification(None, 0, "x", f'["{CALLERS_TRANSACTION}", [["ready", "a"]], {{}}]')
+    assert notifier.received == 1 and not notifier.presence.others_may_listen
 
 
 async def _never() -> Any:
@@ -104,7 +109,7 @@ async def _never() -> Any:
 
 
 def lonely(engine: PostgresBackend) -> Callable[[], bool]:
-    return lambda: not engine.store._bell._company.may_listen
+    return lambda: not engine.store.notifier.presence.others_may_listen
 
 
 @pytest.fixture
@@ -113,15 +118,17 @@ def soon_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon_alone")
-async def test_who_is_alone_tells_nobody_until_somebody_comes(options: Options) -> None:
+async def test_a_process_that_is_alone_sends_nothing_until_another_listens(
+    options: Options,
+) -> None:
     async with engine_on(options) as here:
         await until(lonely(here))
-        sent = here.store._bell.sent
+        sent = here.store.notifier.sent
         ident = await create(here)
         await here.complete(await claim(here))
-        assert here.store._bell.sent == sent
+        assert here.store.notifier.sent == sent
         async with engine_on(options) as there:
-            await until(lambda: here.store._bell._company.may_listen)
+            await until(lambda: here.store.notifier.presence.others_may_listen)
             waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
             await parked(there, "ready", "default")
             began = asyncio.get_running_loop().time()
@@ -130,51 +137,56 @@ async def test_who_is_alone_tells_nobody_until_somebody_comes(options: Options) 
             assert handle is not None and fields(handle).execution_id == ident
             assert asyncio.get_running_loop().time() - began < POLL_S / 2
             await until(
-                lambda: here.store._bell.sent > sent
+                lambda: here.store.notifier.sent > sent
             )  # the word of the newcomer may have woken him before the news
         await until(lonely(here))
 
 
 @pytest.mark.usefixtures("soon_alone")
-async def test_what_was_not_told_is_looked_for(options: Options) -> None:
-    """The newcomer waits for work before the other has heard of him."""
+async def test_waiters_of_a_new_process_find_changes_it_was_not_notified_of(
+    options: Options,
+) -> None:
+    """The new process waits for work before the other has received its hello."""
     async with engine_on(options) as here:
         await until(lonely(here))
-        bell, noticed = here.store._bell, list[tuple[Any, ...]]()
-        hear, bell._on_notice = bell._on_notice, lambda *notice: noticed.append(notice)  # type: ignore[method-assign]
-        await bell.stop()
-        bell._is_leaving = False
-        bell.start()  # deaf for now
+        notifier, noticed = here.store.notifier, list[tuple[Any, ...]]()
+        receive, notifier.on_notification = (
+            notifier.on_notification,
+            lambda *notice: noticed.append(notice),
+        )  # type: ignore[method-assign]
+        await notifier.stop()
+        notifier.start()  # receives nothing for now
+        await until(lambda: notifier.is_listening)
         await until(lonely(here))
         async with engine_on(options) as there:
             await until(
                 lambda: any(
-                    '"hello"' in notice[3] and bell._me not in notice[3] for notice in noticed
+                    '"hello"' in notice[3] and notifier.id not in notice[3] for notice in noticed
                 )
             )
             waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
             await parked(there, "ready", "default")
             began = asyncio.get_running_loop().time()
             ident = await create(here)
-            assert bell.sent == 0 and not waiting.done()
+            assert notifier.sent == 0 and not waiting.done()
             for notice in noticed:
-                hear(*notice)
+                receive(*notice)
             handle = await waiting
             assert handle is not None and fields(handle).execution_id == ident
             assert asyncio.get_running_loop().time() - began < POLL_S / 2
 
 
-async def test_the_last_news_of_a_short_life_are_told(
+async def test_closing_sends_pending_notifications_before_the_notifier_connected(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its bell has not even been connected when it is closed."""
+    """The store is closed before its notifier has connected."""
     async with engine_on(options) as there:
         waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
         await parked(there, "ready", "default")
         connect, connected = connections.connect, asyncio.Event()
 
         async def slowly(given: Options, settings: Any = None, **more: Any) -> Any:
-            if settings is connections.TELLING:
+            if settings is connections.NOTIFIER_SETTINGS:
                 await connected.wait()
             return await connect(given, settings, **more)
 
@@ -183,7 +195,7 @@ async def test_the_last_news_of_a_short_life_are_told(
         short = postgres_engine(await PostgresStore(options).open())
         ident = await create(short)
         closing = asyncio.create_task(short.close())
-        await until(lambda: short.store._bell._is_leaving)
+        await until(lambda: short.store.notifier.is_leaving)
         connected.set()
         await closing
         handle = await waiting

@@ -1,4 +1,4 @@
-"""The server ended some and handed out others, or did not, and nobody heard: ends are settled, and the others come back."""
+"""Lost answers of complete-and-claim: completions are settled, claimed rows return."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def check_ended(engine: PostgresBackend, held: Sequence[Held]) -> None:
 async def come_back(
     engine: PostgresBackend, clock: ManualClock, lost: Sequence[ExecutionId]
 ) -> None:
-    """Nobody has them until their leases run out; then they are done, once."""
+    """Their leases expire first; then each is done once."""
     assert await engine.claim_many(LANE, (), worker(3), 100) == []
     clock.advance(TTL_MS)
     for ident in lost:
@@ -84,7 +84,7 @@ async def come_back(
 
 
 @BEFORE_OR_AFTER
-async def test_the_ends_are_settled_and_what_was_taken_comes_back(
+async def test_completions_are_settled_and_claimed_rows_return(
     options: Options, clock: ManualClock, how: Lost
 ) -> None:
     async with behind_a_proxy(options, clock) as (proxy, engine):
@@ -106,7 +106,7 @@ async def test_the_ends_are_settled_and_what_was_taken_comes_back(
 
 
 @BEFORE_OR_AFTER
-async def test_an_end_that_came_too_late_is_not_taken_for_one_that_was_lost(
+async def test_a_late_completion_is_not_mistaken_for_a_lost_one(
     options: Options, clock: ManualClock, how: Lost
 ) -> None:
     async with behind_a_proxy(options, clock) as (proxy, engine):
@@ -123,7 +123,7 @@ async def test_an_end_that_came_too_late_is_not_taken_for_one_that_was_lost(
         await world(engine)
 
 
-async def test_turns_that_rode_together_are_each_settled(
+async def test_requests_of_one_batch_are_settled_individually(
     options: Options, clock: ManualClock
 ) -> None:
     async with behind_a_proxy(structs.replace(options, writers=1), clock) as (proxy, engine):
@@ -142,8 +142,10 @@ async def test_turns_that_rode_together_are_each_settled(
         await come_back(engine, clock, sorted(set(waiting) - {work.execution_id for work in works}))
 
 
-async def test_a_turn_that_lands_later_is_settled(options: Options, clock: ManualClock) -> None:
-    """The connection was cut while the server was still waiting for a lock; it goes on, ends and takes."""
+async def test_a_request_that_commits_later_is_settled(
+    options: Options, clock: ManualClock
+) -> None:
+    """The connection was closed while the server waited for a lock; the server commits later."""
     async with behind_a_proxy(options, clock) as (proxy, engine):
         held = [await running(engine)]
         following = await create(engine)

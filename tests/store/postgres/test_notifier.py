@@ -1,4 +1,4 @@
-"""What is told to other processes at once, what waits for other news, and what is said when there is too much to say."""
+"""Which notifications are sent at once, which are delayed, and how they are shortened."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import pytest
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.store.postgres import notify as module
-from flowfabric.store.postgres.executor import Effects
+from flowfabric.store.postgres.effects import Effects
 from flowfabric.store.postgres.notify import MAX_TOPICS, Notifier, message
 from flowfabric.store.wakeups import Wakeups
+
+from .helpers import until
 
 
 def news(*topics: tuple[str, Any]) -> Effects:
@@ -27,43 +29,43 @@ def news(*topics: tuple[str, Any]) -> Effects:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[Notifier]:
-    """A bell that takes news and sends nothing."""
+    """A notifier that never connects."""
 
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    bell = Notifier(never, Wakeups(), "x")
-    bell.start()
-    yield bell
-    await bell.stop()
+    notifier = Notifier(never, Wakeups(), "x")
+    notifier.start()
+    yield notifier
+    await notifier.stop()
 
 
-async def test_news_of_leases_waits_for_other_news() -> None:
-    async with running() as bell:
-        bell.tell(news((LEASE_EVENTS, None)), 0)
-        assert not bell._wanted.is_set()
-        bell.tell(news((COMPLETION_EVENTS, None)), 0)
-        assert bell._wanted.is_set()
-        assert set(bell._pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
+async def test_lease_events_wait_for_other_notifications() -> None:
+    async with running() as notifier:
+        notifier.publish(news((LEASE_EVENTS, None)), 0)
+        assert not notifier.will_send
+        notifier.publish(news((COMPLETION_EVENTS, None)), 0)
+        assert notifier.will_send
+        assert set(notifier.pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
 
 
-async def test_without_other_news_it_is_told_a_little_later() -> None:
-    async with running() as bell:
+async def test_lease_events_are_sent_after_the_maximum_delay() -> None:
+    async with running() as notifier:
         for _ in range(3):
-            bell.tell(news((LEASE_EVENTS, None)), 0)
-        await asyncio.wait_for(bell._wanted.wait(), 10)
-        assert bell._later is None
+            notifier.publish(news((LEASE_EVENTS, None)), 0)
+        assert not notifier.will_send
+        await until(lambda: notifier.will_send)
 
 
-async def test_what_is_due_soon_is_told_at_once() -> None:
-    async with running() as bell:
+async def test_a_due_time_soon_is_sent_at_once() -> None:
+    async with running() as notifier:
         effects = news((LEASE_EVENTS, None))
         effects.due("delayed", 100)
-        bell.tell(effects, 0)
-        assert bell._wanted.is_set()
+        notifier.publish(effects, 0)
+        assert notifier.will_send
 
 
-def test_too_many_to_name_are_told_without_their_keys() -> None:
+def test_too_many_topics_are_sent_without_their_keys() -> None:
     many = news(("ready", "lane"), *(("frames", UUID(int=n)) for n in range(MAX_TOPICS + 1)))
     assert json.loads(message("me", many)) == ["me", [["ready", None], ["frames", None]], {}]
     long = news(*(("ready", f"{n}-{'x' * 200}") for n in range(MAX_TOPICS)))
@@ -83,32 +85,32 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
 )
 async def test_a_topic_arrives_with_the_key_it_was_told_with(key: UUID | str | None) -> None:
     """A lane may be named by the text of a uuid, which is another key than the uuid."""
-    async with running() as bell:
+    async with running() as notifier:
         other = str(key) if isinstance(key, UUID) else UUID(int=1)
         with (
-            bell._hub.waiter(("frames", key)) as wanted,
-            bell._hub.waiter(("frames", other)) as unwanted,
+            notifier.hub.waiter(("frames", key)) as wanted,
+            notifier.hub.waiter(("frames", other)) as unwanted,
         ):
             wanted.arm()
             unwanted.arm()
-            bell._on_notice(None, 0, "x", message("someone else", news(("frames", key))))
+            notifier._on_notice(None, 0, "x", message("someone else", news(("frames", key))))
             assert await wanted.wait(10)
             assert key is None or not await unwanted.wait(0)
 
 
-async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
-    async with running() as bell:
+async def test_a_topic_without_a_key_wakes_the_waiters_of_all_keys() -> None:
+    async with running() as notifier:
         with (
-            bell._hub.waiter(("ready", "a")) as mine,
-            bell._hub.waiter(("frames", UUID(int=1))) as other,
+            notifier.hub.waiter(("ready", "a")) as mine,
+            notifier.hub.waiter(("frames", UUID(int=1))) as other,
         ):
-            bell._on_notice(None, 0, "x", '["them", [["ready", null]], {}]')
+            notifier.on_notification(None, 0, "x", '["them", [["ready", null]], {}]')
             assert await mine.wait(5)
             assert not await other.wait(0)
 
 
 class Line:
-    """A connection on which nothing is heard but what the test says, and which the test can cut."""
+    """A connection whose messages and end are controlled by the test."""
 
     def __init__(self) -> None:
         self.hear: Any = None
@@ -133,7 +135,7 @@ class Line:
     def terminate(self) -> None: ...
 
 
-async def test_what_becomes_of_the_listening_is_logged(
+async def test_listening_and_its_interruptions_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "flowfabric.postgres")
@@ -148,22 +150,23 @@ async def test_what_becomes_of_the_listening_is_logged(
             raise answer
         return answer
 
-    bell = Notifier(connect, Wakeups(), "x")
-    bell.start()
+    notifier = Notifier(connect, Wakeups(), "x")
+    notifier.start()
     await asyncio.wait_for(first.ready.wait(), 10)
     first.hear(None, 0, "x", "not JSON")
     first.is_cut = True
     first.cut(None)
     await asyncio.wait_for(second.ready.wait(), 10)
-    await bell.stop()
+    await notifier.stop()
+    unavailable = "wake-ups of other processes are unavailable; waiters poll until the next try"
+    assert [vars(each)["reason"] for each in caplog.records if hasattr(each, "reason")] == [
+        "connection lost",
+        *["OSError"] * 3,
+    ]
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("INFO", "listening for wake-ups of other processes"),
-        ("WARNING", "a wake-up that cannot be read is passed over"),
-        (
-            "WARNING",
-            "no wake-ups between processes for now (connection lost); looking now and then instead",
-        ),
-        *[("INFO", "no wake-ups between processes for now (OSError); looking now and then instead")]
-        * 3,
+        ("WARNING", "unreadable wake-up ignored"),
+        ("WARNING", unavailable),
+        *[("INFO", unavailable)] * 3,
         ("INFO", "listening for wake-ups of other processes"),
     ]

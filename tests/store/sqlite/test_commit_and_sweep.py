@@ -1,4 +1,4 @@
-"""Ends and a claim in one transaction: all or nothing where the database fails, each by itself where one of them does."""
+"""Completions and a claim in one transaction: failures of the database, of plans, of sweeps."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ wherever = pytest.mark.parametrize("by_thread", [False, True], ids=["in place", 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the writer would have slept."""
+    """The pauses of the writer."""
     slept: list[float] = []
     monkeypatch.setattr(groups_module, "time", SimpleNamespace(sleep=slept.append))
     return slept
 
 
 def written(engine: SqliteBackend, by_thread: bool) -> None:
-    engine.store._writer._wary = 1_000_000 if by_thread else 0
+    engine.store.writer.thread_groups_left = 1_000_000 if by_thread else 0
 
 
 def end(held: Held, result: Any = b"out") -> Plan:
@@ -87,7 +87,7 @@ async def check_done(engine: Engine, held: list[Held], taken: list[ExecutionId])
 
 @wherever
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_busy_database_costs_a_try_and_nothing_is_done_twice(
+async def test_a_busy_database_is_retried_and_nothing_is_done_twice(
     sqlite: SqliteBackend, pauses: list[float], step: str, by_thread: bool
 ) -> None:
     held, waiting = await running(sqlite), await create(sqlite)
@@ -103,7 +103,7 @@ async def test_a_busy_database_costs_a_try_and_nothing_is_done_twice(
 @pytest.mark.parametrize(
     ("code", "kind"), [(5, Contention), (13, ResourceExhausted), (10, TransportError)]
 )
-async def test_a_transaction_that_fails_leaves_nothing(
+async def test_a_failed_transaction_leaves_nothing(
     sqlite: SqliteBackend,
     pauses: list[float],
     step: str,
@@ -111,7 +111,7 @@ async def test_a_transaction_that_fails_leaves_nothing(
     kind: type[EngineError],
     by_thread: bool,
 ) -> None:
-    """Nor anybody woken. After a disk error nothing is written any more."""
+    """And wakes no waiter. After a disk error writing stops."""
     held = [await running(sqlite) for _ in range(2)]
     await create(sqlite)
     written(sqlite, by_thread)
@@ -130,7 +130,7 @@ async def test_a_transaction_that_fails_leaves_nothing(
     assert (await dump(sqlite) == before) is not alone
 
 
-async def test_where_it_fails_once_the_ends_are_sent_again_by_themselves(
+async def test_after_one_failure_the_completions_are_sent_separately(
     sqlite: SqliteBackend,
 ) -> None:
     held, waiting = [await running(sqlite) for _ in range(2)], await create(sqlite)
@@ -140,15 +140,15 @@ async def test_where_it_fails_once_the_ends_are_sent_again_by_themselves(
     assert await state(sqlite, waiting) == "READY"
 
 
-async def test_a_bad_plan_costs_neither_its_own_turn_nor_the_others(sqlite: SqliteBackend) -> None:
-    """All in one transaction, each with a savepoint of its own."""
+async def test_a_bad_plan_fails_neither_its_request_nor_the_others(sqlite: SqliteBackend) -> None:
+    """All in one transaction, each in a savepoint."""
     held, waiting = (
         [await running(sqlite) for _ in range(6)],
         [await create(sqlite) for _ in range(4)],
     )
     written(sqlite, True)
     said = list[str]()
-    sqlite.store._writer.write._db.set_trace_callback(said.append)
+    sqlite.store.writer.group_commit.db.set_trace_callback(said.append)
     many = [[end(held[0])], [end(held[1]), end(held[2], object()), end(held[3])], [end(held[4])]]
     turns = [sqlite.store.commit_and_sweep(plans, take(at), 1) for at, plans in enumerate(many)]
     *done, alone, swept = await asyncio.gather(
@@ -168,7 +168,7 @@ async def test_a_bad_plan_costs_neither_its_own_turn_nor_the_others(sqlite: Sqli
     await check_done(sqlite, held, waiting)
 
 
-async def test_a_bad_sweep_costs_only_itself(sqlite: SqliteBackend) -> None:
+async def test_a_bad_sweep_fails_only_itself(sqlite: SqliteBackend) -> None:
     held, waiting = (
         [await running(sqlite) for _ in range(3)],
         [await create(sqlite) for _ in range(2)],
@@ -188,8 +188,8 @@ async def test_a_bad_sweep_costs_only_itself(sqlite: SqliteBackend) -> None:
     assert await sqlite.store.commit_many([end(each) for each in held]) == [Refused()] * 3
 
 
-async def test_what_can_never_be_claimed_hinders_no_end(in_sql: Engine) -> None:
-    """A row that no statement can turn into a lease: the ends beside it stand, and are told so."""
+async def test_an_unclaimable_row_does_not_affect_completions(in_sql: Engine) -> None:
+    """A row that no statement can lease: the completions beside it are applied."""
     held, waiting = [await running(in_sql) for _ in range(2)], await create(in_sql)
     key = {"partition_key": waiting.partition_index, "execution_id": waiting.uuid}
     assert isinstance(await in_sql.store.commit(LATER(0, **key, ms=2**63 - 1)), Applied)

@@ -10,7 +10,7 @@ from flowfabric.store.single_flight import SingleFlight
 
 
 class Call:
-    """Counts how often it is begun, and ends when told."""
+    """Counts how often it begins; the test ends it."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -27,7 +27,7 @@ async def begun(call: Call, times: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_those_who_ask_meanwhile_share_one_call_and_the_next_begins_another() -> None:
+async def test_concurrent_callers_share_one_call_and_a_later_one_begins_another() -> None:
     shared, call = SingleFlight(), Call()
     asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(5)]
     await begun(call, 1)
@@ -48,7 +48,7 @@ async def test_another_key_is_another_call() -> None:
     assert call.begun == 2
 
 
-async def test_one_who_gives_up_leaves_it_to_the_others() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_call() -> None:
     shared, call = SingleFlight(), Call()
     first, second = (asyncio.ensure_future(shared.once("a", call)) for _ in range(2))
     await begun(call, 1)
@@ -58,7 +58,7 @@ async def test_one_who_gives_up_leaves_it_to_the_others() -> None:
     assert await second == "done" and first.cancelled()
 
 
-async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
+async def test_a_failure_reaches_all_callers_and_is_not_cached() -> None:
     shared, call, better = SingleFlight(), Call(), Call()
     asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(2)]
     await begun(call, 1)

@@ -35,7 +35,7 @@ async def test_anything_but_1_is_refused_and_no_file_appears(
     assert os.listdir(tmp_path) == []
 
 
-async def test_the_refusal_names_three_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_refusal_names_three_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
     _set(monkeypatch, None)
     with pytest.raises(RequiresDevMode) as caught:
         await SqliteBackend.new(":memory:")

@@ -1,4 +1,4 @@
-"""A claim whose rows were taken between its looking and its locking looks again; one that finds nothing to take does not."""
+"""A sweep whose rows were taken between read and lock is repeated while more rows match."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Arg, Form, Pick, Update
-from flowfabric.store.postgres.executor import Effects, text_of
-from flowfabric.store.postgres.sweeps import MAX_LOOKS, run_sweeps
+from flowfabric.store.postgres.effects import Effects
+from flowfabric.store.postgres.executor import statement_of
+from flowfabric.store.postgres.sweeps import MAX_ATTEMPTS, run_sweeps
 
 TAKE = Form(
     "t_look_again",
@@ -21,14 +22,14 @@ TAKE = Form(
 
 
 class Answers:
-    """A session that answers the claims and the questions in between from two lists."""
+    """A session that answers claims and probes from two lists."""
 
     def __init__(self, claims: list[list[Any]], there_is_more: list[bool]) -> None:
         self._claims, self._more = claims, there_is_more
         self.asked = 0
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
-        if sql == text_of(TAKE).probe:
+        if sql == statement_of(TAKE).probe:
             self.asked += 1
             return [(0,)] if self._more.pop(0) else []
         return self._claims.pop(0)
@@ -43,10 +44,10 @@ class Answers:
         ([[(5, 1, 1, 7)]], [], [(7,)], 0),
         ([[]], [False], [], 1),
         ([[], [(5, 1, 1, 7)]], [True], [(7,)], 1),
-        ([[] for _ in range(MAX_LOOKS)], [True] * MAX_LOOKS, [], MAX_LOOKS),
+        ([[] for _ in range(MAX_ATTEMPTS)], [True] * MAX_ATTEMPTS, [], MAX_ATTEMPTS),
     ],
 )
-async def test_an_empty_claim_looks_again_only_while_there_is_more(
+async def test_an_empty_sweep_is_repeated_only_while_more_rows_match(
     claims: list[list[Any]], more: list[bool], found: list[Any], asked: int
 ) -> None:
     session = Answers(claims, more)

@@ -28,7 +28,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _settled(waiter: Waiter) -> None:
-    """The watch has looked a few times and seen nothing new."""
+    """The watcher has checked a few times without a change."""
     assert not await waiter.wait(0.1), "rung although nothing was committed"
 
 
@@ -50,7 +50,7 @@ async def test_a_commit_on_another_connection_wakes_a_waiter(tmp_path: Path) -> 
     await store.close()
 
 
-async def test_a_rolled_back_transaction_elsewhere_wakes_nobody(tmp_path: Path) -> None:
+async def test_a_rolled_back_transaction_of_another_process_wakes_no_waiter(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     other = plain(tmp_path / "ff.db")
     with store.hub.waiter(("whatever", None)) as waiter:
@@ -66,7 +66,10 @@ async def test_a_rolled_back_transaction_elsewhere_wakes_nobody(tmp_path: Path) 
 async def test_a_commit_of_another_process_wakes_a_waiter(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     store = open_store(str(path))
-    code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2], ('there',)); db.commit(); db.close()"
+    code = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2], "
+        "('there',)); db.commit(); db.close()"
+    )
     with store.hub.waiter(("whatever", None)) as waiter:
         await _settled(waiter)
         await asyncio.to_thread(
@@ -76,7 +79,7 @@ async def test_a_commit_of_another_process_wakes_a_waiter(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_two_stores_on_one_file_in_two_processes_hear_each_other(tmp_path: Path) -> None:
+async def test_two_processes_on_one_file_wake_each_other(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     store = open_store(str(path))
     assert isinstance(await store.commit(lane("mine")), Applied)
@@ -84,7 +87,8 @@ async def test_two_stores_on_one_file_in_two_processes_hear_each_other(tmp_path:
         "import asyncio, sys\n"
         "from flowfabric.store.sqlite.registry import open_store\n"
         "from flowfabric.plan import Form, Insert\n"
-        "form = Form('f', Insert('ff_lane_registry', {'lane_id': 'theirs', 'registered_at_ms': 1, 'registered_by': 'x'}))\n"
+        "form = Form('f', Insert('ff_lane_registry', {'lane_id': 'theirs', "
+        "'registered_at_ms': 1, 'registered_by': 'x'}))\n"
         "async def main():\n"
         "    store = open_store(sys.argv[1])\n"
         "    assert len((await store.dump(['ff_lane_registry']))['ff_lane_registry']) == 1\n"

@@ -1,4 +1,4 @@
-"""Who asks in the same breath when something is due shares a statement; what each is told is its own."""
+"""Concurrent calls of next_due share a statement and get their own answers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ async def counted(
     """An engine, and every read it sends."""
     async with engine_on(options) as engine:
         await engine.server_time_ms()
-        read, sent = engine.store._read, list[Any]()
+        read, sent = engine.store.read, list[Any]()
 
         async def counting(work: Any) -> Any:
             sent.append(work)
             return await read(work)
 
-        monkeypatch.setattr(engine.store, "_read", counting)
+        monkeypatch.setattr(engine.store, "read", counting)
         yield engine, sent
 
 
-async def test_those_who_ask_at_once_share_a_statement(
+async def test_concurrent_calls_share_a_statement(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counted(options, monkeypatch) as (engine, sent):
@@ -56,22 +56,22 @@ async def test_those_who_ask_at_once_share_a_statement(
         assert now + 50_000 <= (leased or 0) and now + 40_000 <= (silent or 0) < (leased or 0)
 
 
-async def test_who_asks_while_an_answer_is_under_way_is_not_told_what_was_before(
+async def test_a_call_during_a_statement_gets_a_newer_answer(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with counted(options, monkeypatch) as (engine, sent):
         store, through = engine.store, asyncio.Event()
-        read = store._read
+        read = store.read
 
         async def late(work: Any) -> Any:
             answer = await read(work)
             await through.wait()
             return answer
 
-        monkeypatch.setattr(store, "_read", late)
+        monkeypatch.setattr(store, "read", late)
         early = asyncio.ensure_future(store.next_due("delayed"))
         await until(lambda: sent)
-        monkeypatch.setattr(store, "_read", read)
+        monkeypatch.setattr(store, "read", read)
         at = await engine.server_time_ms() + 60_000
         await create(engine, delay_until=at)
         assert await store.next_due("delayed") == at
@@ -79,7 +79,7 @@ async def test_who_asks_while_an_answer_is_under_way_is_not_told_what_was_before
         assert await early in (None, at)
 
 
-async def test_one_who_gives_up_and_a_store_that_is_closed(options: Options) -> None:
+async def test_a_cancelled_call_and_a_closed_store(options: Options) -> None:
     async with engine_on(options) as engine:
         first, second = (asyncio.ensure_future(engine.store.next_due("delayed")) for _ in range(2))
         await asyncio.sleep(0)
@@ -92,10 +92,10 @@ async def test_one_who_gives_up_and_a_store_that_is_closed(options: Options) -> 
             assert isinstance(said, TransportError)
 
 
-async def test_loops_with_nothing_to_do_ask_together(
+async def test_idle_loops_share_their_statements(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six rounds of all that run by the clock, in step although each has its own timer."""
+    """Six rounds of all timed loops."""
     async with counted(options, monkeypatch) as (engine, sent):
         asked: list[str] = []
         next_due = engine.store.next_due
