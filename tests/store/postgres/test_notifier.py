@@ -83,7 +83,7 @@ def test_too_many_topics_are_sent_without_their_keys() -> None:
     [UUID(int=1), str(UUID(int=1)), "lane", None],
     ids=["uuid", "uuid as text", "text", "none"],
 )
-async def test_a_topic_arrives_with_the_key_it_was_told_with(key: UUID | str | None) -> None:
+async def test_a_topic_arrives_with_its_key(key: UUID | str | None) -> None:
     """A lane may be named by the text of a uuid, which is another key than the uuid."""
     async with running() as notifier:
         other = str(key) if isinstance(key, UUID) else UUID(int=1)
@@ -93,7 +93,7 @@ async def test_a_topic_arrives_with_the_key_it_was_told_with(key: UUID | str | N
         ):
             wanted.arm()
             unwanted.arm()
-            notifier._on_notice(None, 0, "x", message("someone else", news(("frames", key))))
+            notifier.on_notification(None, 0, "x", message("someone else", news(("frames", key))))
             assert await wanted.wait(10)
             assert key is None or not await unwanted.wait(0)
 
