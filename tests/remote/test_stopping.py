@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, ClaimPolicy, Engine, Worker, connect
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 from flowfabric.server import app as server_app
 from flowfabric.server.lifecycle import serving
 from flowfabric.server.pending_claims import Waits, Who
@@ -88,7 +88,7 @@ async def test_an_answer_that_is_on_its_way_is_taken(
         def response(reply: server_app.Reply) -> server_app.Response:
             if reply.undo is not None and not answered.is_set():
                 answered.set()
-                worker._close_up()
+                worker.request_stop()
             return real(reply)
 
         monkeypatch.setattr(server_app, "_response", response)
@@ -103,7 +103,7 @@ async def test_an_answer_that_is_on_its_way_is_taken(
 async def test_an_idle_worker_calls_its_claim_off_and_stops(
     tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "CALL_OFF_S", 3_600.0)
+    monkeypatch.setattr(producer, "CALL_OFF_S", 3_600.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     real, claims = Waits.claimed, list[Who]()
 
@@ -124,8 +124,8 @@ async def test_a_server_that_does_not_answer_the_call_is_left(
 ) -> None:
     """As one behind a proxy that has sent the call to another."""
     monkeypatch.setattr(Waits, "call_off", lambda self, who: 0)
-    monkeypatch.setattr(worker_module, "CALL_OFF_S", 0.05)
-    monkeypatch.setattr(worker_module, "POLL_S", 30.0)
+    monkeypatch.setattr(producer, "CALL_OFF_S", 0.05)
+    monkeypatch.setattr(producer, "POLL_S", 30.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S), Worker(app):
         assert await (await app.tasks["count"].submit(1)).result() == 2

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, Engine, Worker
+from flowfabric import App, Engine, ExecutionId, Handle, Worker
 from flowfabric.errors import TransportError
+from flowfabric.model.lease import Work
 from flowfabric.sdk import retry
 
 DEADLINE_S = 20.0
@@ -46,6 +47,19 @@ def unanswered(
 
     monkeypatch.setattr(engine, call, lossy)
     return calls
+
+
+def handles(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> dict[ExecutionId, Handle]:
+    """The handle of each execution that is claimed from now on, by its id."""
+    real, claimed = engine.claim_many, dict[ExecutionId, Handle]()
+
+    async def claim_many(*args: Any, **kwargs: Any) -> list[Work]:
+        works = await real(*args, **kwargs)
+        claimed.update((work.execution_id, work.handle) for work in works)
+        return works
+
+    monkeypatch.setattr(engine, "claim_many", claim_many)
+    return claimed
 
 
 async def until(holds: Callable[[], Any]) -> None:

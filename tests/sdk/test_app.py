@@ -76,8 +76,7 @@ async def test_whoever_is_rung_for_nothing_waits_on(
     looks = unanswered(monkeypatch, memory, "read_outcome", 0, landed=False)
     waiting = asyncio.create_task(run.result())
     await until(lambda: len(looks) == 1)
-    for rung in app.results._waiting[run.id.uuid]:
-        rung.set_result(None)
+    app.results.wake(run.id.uuid)
     await until(lambda: len(looks) == 2)
     await asyncio.sleep(0.02)
     assert len(looks) == 2

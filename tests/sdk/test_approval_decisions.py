@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from msgspec import Struct
@@ -22,6 +22,8 @@ from flowfabric import (
 from flowfabric.errors import EngineError, ValidationError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.testing import ManualClock
+
+from .helpers import handles
 
 MINUTE_MS = 60_000
 
@@ -193,31 +195,32 @@ async def test_a_rejection_needs_no_payload(app: App, engine: Engine) -> None:
 
 
 async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(
-    app: App, engine: Engine
+    app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokens: list[str | None] = []
-    handles: list[Any] = []
+    claimed, made = handles(engine, monkeypatch), list[UUID]()
 
     @app.task
     async def own(ctx: Context) -> None:
-        handle = ctx._work.handle
-        made = await engine.create_waitpoint(handle, "mine")
+        handle = claimed[ctx.execution_id]
+        waitpoint = await engine.create_waitpoint(handle, "mine")
+        made.append(waitpoint.waitpoint_id)
         tokens.extend(
-            [made.hmac_token, await engine.read_held_waitpoint_token(handle, made.waitpoint_id)]
+            [waitpoint.hmac_token, await engine.read_held_waitpoint_token(handle, made[0])]
         )
-        handles.append((handle, made.waitpoint_id))
 
     @app.task
     async def other(ctx: Context) -> None:
-        tokens.append(await engine.read_held_waitpoint_token(ctx._work.handle, handles[0][1]))
+        handle = claimed[ctx.execution_id]
+        tokens.append(await engine.read_held_waitpoint_token(handle, made[0]))
 
-    await own.submit()
+    run = await own.submit()
     await worked_off(app)
     await other.submit()
     await worked_off(app)
     assert tokens[0] == tokens[1] and tokens[2] is None
     with pytest.raises(EngineError):
-        await engine.read_held_waitpoint_token(*handles[0])
+        await engine.read_held_waitpoint_token(claimed[run.id], made[0])
 
 
 @pytest.mark.meets("suspend", "quorum")

@@ -34,12 +34,12 @@ def app(request: pytest.FixtureRequest, engine: Engine) -> App:
 
 
 async def ended(app: App) -> None:
-    if isinstance(app._given, Served):
-        await app._given.end()
+    if isinstance(app.given_engine, Served):
+        await app.given_engine.end()
 
 
 def redeployed(app: App) -> App:
-    return App("memory://", name="shop", engine=app._given)
+    return App("memory://", name="shop", engine=app.given_engine)
 
 
 async def limits(engine: Engine, name: str = "day") -> dict[str, int]:
@@ -131,7 +131,7 @@ async def test_other_limits_replace_those_that_are_stored(
         (row["event_type"], json.loads(row["details"])["by"])
         for row in await rows(engine, "ff_operator_event")
     ]
-    by = "FF_API_TOKEN" if isinstance(app._given, Served) else "shop"
+    by = "FF_API_TOKEN" if isinstance(app.given_engine, Served) else "shop"
     assert events == [("budget_updated", by), ("quota_policy_updated", by)]
     await ended(app)
 

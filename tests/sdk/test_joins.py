@@ -173,7 +173,7 @@ async def test_who_succeeds_later_does_not_change_the_arguments(
 
 
 NEEDED = "need not succeed for this node to run, so its result cannot be an argument; pass race"
-ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
+ONE_WAY = "a node depends on one any_of, race or quorum, or on all of its nodes"
 
 
 @with_tasks
@@ -187,7 +187,7 @@ ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
         ),
         (
             lambda f, t, n: f.add(t, n, after=any_of(n[0], n[1])),
-            "flow bad: argument 1: of these nodes, all must be among",
+            "flow bad: argument 1: all of these nodes must be among",
         ),
         (lambda f, t, n: f.add(t, any_of(n[0], n[1]), after=n[2]), ONE_WAY),
         (lambda f, t, n: f.add(t, any_of(n[0]), after=any_of(n[1])), ONE_WAY),
@@ -199,11 +199,11 @@ ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
         ),
         (
             lambda f, t, n: f.add(t, any_of(n)),
-            r"any_of: nodes of a flow, each by itself, as in any_of\(\*nodes\); got \[",
+            r"any_of: nodes of a flow, as in any_of\(\*nodes\); got \[",
         ),
         (
             lambda f, t, n: f.add(t, race(5)),
-            r"race: nodes of a flow, each by itself, as in race\(\*nodes\); got 5",
+            r"race: nodes of a flow, as in race\(\*nodes\); got 5",
         ),
     ],
 )

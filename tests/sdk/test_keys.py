@@ -114,17 +114,17 @@ async def test_a_tick_that_an_older_deploy_submitted_before_it_died_is_not_submi
         return app
 
     old, new = deployed("old"), deployed("new")
-    await Ticker(old, engine).look()
+    await Ticker(old, engine).submit_due()
     clock.advance(60_000)
     with monkeypatch.context() as patch:
         unanswered(patch, engine, "move_schedule", 1, landed=False)
         with pytest.raises(TransportError):
-            await Ticker(old, engine).look()
-    await Ticker(new, engine).look()
+            await Ticker(old, engine).submit_due()
+    await Ticker(new, engine).submit_due()
     await worked_off(new)
     assert ran == ["old"]
     clock.advance(60_000)
-    await Ticker(new, engine).look()
+    await Ticker(new, engine).submit_due()
     await worked_off(new)
     assert ran == ["old", "new"]
 
@@ -137,7 +137,7 @@ def signature(name: str = "send") -> Signature[Any]:
         extra: dict[str, Any] | None = None,
     ) -> None: ...
 
-    return Signature(name, send, App, (type(None), ""))
+    return Signature(name, send, App, type(None), "")
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def test_a_default_that_is_given_or_added_later_does_not_change_the_digest() -> 
     def before(to: str) -> None: ...
 
     assert signature().digest(("a",), {}) == signature().digest(("a", 1), {"names": None})
-    assert signature().digest(("a",), {}) == Signature(
-        "send", before, App, (type(None), "")
-    ).digest(("a",), {})
+    assert signature().digest(("a",), {}) == Signature("send", before, App, type(None), "").digest(
+        ("a",), {}
+    )
 
 
 def test_a_default_that_cannot_be_carried_counts_as_none() -> None:
     def send(to: str = object()) -> None: ...  # type: ignore[assignment]
 
-    made: Signature[Any] = Signature("send", send, App, (type(None), ""))
+    made: Signature[Any] = Signature("send", send, App, type(None), "")
     assert made.digest(("a",), {}) != made.digest((), {})
 
 
@@ -176,9 +176,7 @@ async def test_a_time_for_no_key_is_refused(app: App, engine: Engine) -> None:
     @app.task
     async def send(to: str) -> None: ...
 
-    with pytest.raises(
-        ConfigError, match="key_ttl: it says how long a key lasts; give a key with it"
-    ):
+    with pytest.raises(ConfigError, match=r"key_ttl: the lifetime of a key"):
         await send.submit("a", key_ttl="1h")
     with pytest.raises(ConfigError, match="key_ttl"):
         await send.submit_many(["a"], key_ttl="1h")

@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric import App, Engine, Worker
 from flowfabric.engine.claims import claims
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 from flowfabric.store.clock import system_clock
 from flowfabric.testing.virtual_clock import VirtualClock
 from tests.conftest import ENGINES, make_engine
@@ -28,7 +28,7 @@ MOST_S = 20.0
 def engine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Engine]:
-    monkeypatch.setattr(worker_module, "POLL_S", POLL_S)
+    monkeypatch.setattr(producer, "POLL_S", POLL_S)
     monkeypatch.setattr(claims, "POLL_S", POLL_S)
     made = make_engine(request.param, system_clock, tmp_path)  # type: ignore[arg-type]
     yield made

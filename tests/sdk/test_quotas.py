@@ -146,14 +146,14 @@ def test_mistakes_are_told_at_once(said: Any, told: str) -> None:
 def test_names_are_told_at_once() -> None:
     app = App("memory://")
     app.quota("q", concurrent=1)
-    with pytest.raises(ConfigError, match="quota q: there is one of that name already"):
+    with pytest.raises(ConfigError, match="quota q: already declared"):
         app.quota("q", concurrent=2)
     with pytest.raises(FlowFabricError, match="quota: name"):
         app.quota("", concurrent=2)
     for wrong in ("openai", 4):
         with pytest.raises(
             ConfigError,
-            match=r"task call: quota: the name of one made before by app.quota\(...\), there are q",
+            match=r"task call: quota: a name declared before with app.quota\(...\), declared: q",
         ):
             app.task(name="call", quota=wrong)(lambda: None)  # type: ignore[call-overload]
     assert not app.tasks

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, PayloadError, Worker
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_S, Ticker
+from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_PAUSE_S, Ticker
 from flowfabric.testing import ManualClock
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -43,7 +43,7 @@ class Fleet:
 
     async def look(self) -> list[str]:
         """What was run of what they submitted, all looking at once."""
-        await asyncio.gather(*(ticker.look() for ticker in self.tickers))
+        await asyncio.gather(*(ticker.submit_due() for ticker in self.tickers))
         before, worker = len(self.ran), Worker(self.apps[0], concurrency=64)
         await worker.run_until_idle()
         await worker.stop()
@@ -60,9 +60,9 @@ async def test_each_tick_is_one_run(engine: Engine, clock: ManualClock) -> None:
     assert await fleet.look_at("2027-05-01T11:59:59") == []
     assert await fleet.look_at("2027-05-01T12:00") == ["2027-05-01T14:00:00+02:00"]
     assert await fleet.look_at("2027-05-01T12:00:01") == []
-    assert await fleet.tickers[0].look() == 30
+    assert await fleet.tickers[0].submit_due() == 30
     fleet.clock.now_ms = at("2027-05-01T12:04:50")
-    assert await fleet.tickers[0].look() == 10
+    assert await fleet.tickers[0].submit_due() == 10
 
 
 async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: ManualClock) -> None:
@@ -110,10 +110,10 @@ async def test_a_great_many_missed_ones_come_in_parts(engine: Engine, clock: Man
     clock.advance((MAX_AT_ONCE + 10) * MINUTE_MS)
     assert [len(await fleet.look()) for _ in range(3)] == [MAX_AT_ONCE, 10, 0]
     clock.advance(MAX_AT_ONCE * MINUTE_MS)
-    assert await fleet.tickers[0].look() == SHORTEST_S, (
+    assert await fleet.tickers[0].submit_due() == SHORTEST_PAUSE_S, (
         "there may be more, and nobody waits for the next tick"
     )
-    assert await fleet.tickers[0].look() > SHORTEST_S
+    assert await fleet.tickers[0].submit_due() > SHORTEST_PAUSE_S
 
 
 async def test_ticks_of_a_pause_are_left_out(engine: Engine, clock: ManualClock) -> None:
@@ -214,10 +214,10 @@ def test_what_is_wrong_is_told_when_it_is_declared() -> None:
             'schedule tidy: catch_up: "skip", "one" or "all"',
         ),
         (tidy, "* * * * *", {"paused": 1}, "schedule tidy: paused: True or False"),
-        (tidy, "* * * * *", {"zone": "UTC"}, "schedule tidy: zone: unknown"),
+        (tidy, "* * * * *", {"zone": "UTC"}, "schedule tidy: zone: unknown option"),
         (needy, "* * * * *", {}, "task needy: missing a required argument: 'n'"),
-        (other, "* * * * *", {"name": "o"}, "schedule o: task <lambda> is another App's"),
-        (len, "* * * * *", {}, "schedule len: a task; put @app.task below"),
+        (other, "* * * * *", {"name": "o"}, "schedule o: task <lambda> belongs to another App"),
+        (len, "* * * * *", {}, "schedule len: a task is accepted; put @app.task below"),
     ):
         with pytest.raises((ConfigError, PayloadError)) as caught:
             app.schedule(line, **options)(task)
@@ -225,7 +225,7 @@ def test_what_is_wrong_is_told_when_it_is_declared() -> None:
     assert app.schedules == {}
     app.schedule("0 * * * *")(tidy)
     app.schedule("30 * * * *", name="tidy-half")(tidy)
-    with pytest.raises(ConfigError, match="schedule tidy: there is one of that name already"):
+    with pytest.raises(ConfigError, match="schedule tidy: already declared"):
         app.schedule("0 * * * *")(tidy)
     assert repr(app.schedules["tidy-half"]) == "Schedule('tidy-half', '30 * * * *', 'UTC')"
     following = app.schedules["tidy"].following(datetime(2027, 5, 1, 12, 30, tzinfo=UTC))

@@ -210,14 +210,14 @@ async def _lying(ctx: Context) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (_chains, "step 'right 1' and step 'left 1' are reached by two asyncio tasks at once"),
+        (_chains, "step 'right 1' and step 'left 1' are called by two asyncio tasks at once"),
         (_nested, "step 'inner' is inside of another step"),
         (_beside, "sleep 'sleep at 1' cannot begin before step 'step' is finished"),
         (_forgotten, "it returned before step 'forgotten' was finished"),
         (_threaded, "step 'far': call it in the task itself, not in a thread"),
         (
             _lying,
-            "step 'lie': what it came to is not what its function says it returns: Expected `int`, got `str`",
+            "step 'lie': the result does not fit the function's return annotation: Expected `int`, got `str`",
         ),
     ],
 )
@@ -266,7 +266,7 @@ async def test_steps_are_bounded_before_they_run(app: App, monkeypatch: pytest.M
     await failed(app, numbered, "'2': one run has at most 2 steps")
     assert ran == [0, 1]
     app.tasks.clear()
-    await failed(app, large, "step 'large': it takes 1048578 bytes, at most 1048576 are kept")
+    await failed(app, large, "step 'large': 1048578 bytes, at most 1048576 are stored")
 
 
 async def _answered_and_lost(app: App, memory: Engine, clock: ManualClock, run: Any) -> None:

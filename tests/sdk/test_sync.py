@@ -124,7 +124,7 @@ def test_the_tasks_of_another_app(url: str) -> None:
             "hello x",
             "hello y",
         ]
-    with pytest.raises(ConfigError, match="name: that App has its own"):
+    with pytest.raises(ConfigError, match="name: an existing App has its own"):
         App(declared, name="x")
 
 

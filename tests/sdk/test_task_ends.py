@@ -115,11 +115,11 @@ async def test_an_exception_without_words_ends_the_run_all_the_same(
         ([1], "its result does not fit its return annotation"),
         (
             object(),
-            "its result cannot be carried: object cannot be carried; use builtins, a dataclass",
+            "its result cannot be stored: object cannot be stored; use builtins, a dataclass",
         ),
         (
             {"deep": [Unsayable()]},
-            r"tests\.sdk\.test_task_ends\.Unsayable cannot be carried; use builtins",
+            r"tests\.sdk\.test_task_ends\.Unsayable cannot be stored; use builtins",
         ),
     ],
 )
@@ -249,7 +249,7 @@ class Odd:
             "task work: its result: the codec cannot encode it: LookupError: no key",
         ),
         ("type", "x", "the codec must encode to bytes, got str"),
-        ("never", "grow", "its result: it takes 12000000 bytes, at most 1048576 are kept"),
+        ("never", "grow", "its result: 12000000 bytes, at most 1048576 are stored"),
         ("decode", "x", "task work: its arguments: the codec cannot decode what is stored"),
     ],
 )
@@ -280,7 +280,7 @@ async def test_a_result_the_engine_does_not_take_fails_the_run(
 
     run = await work.submit()
     await worked_off(app)
-    with pytest.raises(RunFailed, match="task work: its result cannot be kept"):
+    with pytest.raises(RunFailed, match="task work: its result cannot be stored"):
         await run.result()
 
 

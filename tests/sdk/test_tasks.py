@@ -103,7 +103,7 @@ async def test_arguments_come_as_the_hints_say(app: App, engine: Engine) -> None
         (("x",), "Expected `int`, got `str` - at `$.n`"),
         ((), "missing a required argument: 'n'"),
         ((1, 2), "too many positional arguments"),
-        ((object(),), "argument 'n': object cannot be carried; use builtins, a dataclass, "),
+        ((object(),), "argument 'n': object cannot be stored; use builtins, a dataclass, "),
     ],
 )
 async def test_bad_arguments_are_told_at_submit(
@@ -150,11 +150,11 @@ def test_what_cannot_be_carried_is_told_when_the_task_is_declared() -> None:
     def given() -> asyncio.Lock: ...  # type: ignore[empty-body]
 
     for function, said in (
-        (custom, "argument 'thing': asyncio.locks.Lock cannot be carried"),
+        (custom, "argument 'thing': asyncio.locks.Lock cannot be stored"),
         (starred, "*args and **kwargs"),
         (optioned, "has the name of an option of submit"),
         (late, "the Context comes first"),
-        (given, "its result: asyncio.locks.Lock cannot be carried"),
+        (given, "its result: asyncio.locks.Lock cannot be stored"),
     ):
         with pytest.raises(PayloadError) as caught:
             app.task(function)
@@ -165,10 +165,10 @@ def test_options_are_checked_when_the_task_is_declared() -> None:
     app = App("memory://")
     app.task(name="one")(lambda: None)
     for options, said in (
-        ({"name": "one"}, "there is one of that name already"),
+        ({"name": "one"}, "already declared"),
         ({"timeout": "soon"}, "timeout: a span like"),
         ({"retry": 3}, "retry: a Retry"),
-        ({"lanes": "x"}, "lanes: unknown"),
+        ({"lanes": "x"}, "lanes: unknown option"),
     ):
         with pytest.raises(ConfigError) as caught:
             app.task(**options)(lambda: None)  # type: ignore[call-overload]
@@ -271,8 +271,7 @@ async def test_waiting_for_a_result_in_vain_says_for_whom_and_how_long(
     with pytest.raises(TimeoutError) as caught:
         await run.result(timeout="20ms")
     assert (
-        str(caught.value)
-        == f"{run.id} has not ended within 0.02 s; run.why() tells what it waits for"
+        str(caught.value) == f"{run.id} has not ended within 0.02 s; run.why() returns the reason"
     )
 
 
@@ -346,7 +345,7 @@ async def test_another_order_of_steps_is_an_error(
     await engine.promote_delayed(run.id)
     await worked_off(app)
     with pytest.raises(
-        RunFailed, match="at position 0 there was step 'a' before, and now it is step 'b'"
+        RunFailed, match="position 0 was step 'a' in an earlier run and is step 'b' now"
     ):
         await run.result()
 

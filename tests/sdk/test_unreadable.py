@@ -89,7 +89,9 @@ async def test_one_completion_that_cannot_be_told_holds_up_no_other(
         gate.set()
         assert [await runs[0].result(), await runs[2].result()] == [1, 3]
     assert await runs[1].state() == "active"  # its lease runs out, and it is run again
-    assert any("its end was not taken" in record.getMessage() for record in caplog.records)
+    assert any(
+        "the outcome of a run was refused" in record.getMessage() for record in caplog.records
+    )
 
 
 async def test_an_answer_for_each_completion_or_it_is_asked_again(

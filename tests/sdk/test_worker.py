@@ -11,7 +11,7 @@ import pytest
 from flowfabric import App, Context, Engine, Worker
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.sdk import worker as workers
+from flowfabric.sdk import executor, producer
 
 from .helpers import unanswered, until, worked_off
 
@@ -35,7 +35,7 @@ async def test_stopping_waits_for_what_runs_and_takes_nothing_new(app: App) -> N
         may_end.set()
         await stopping
     assert {await first.state(), await second.state()} == {"completed", "waiting"}
-    with pytest.raises(ConfigError, match="make another one"):
+    with pytest.raises(ConfigError, match="create another Worker"):
         await worker.__aenter__()
 
 
@@ -73,7 +73,7 @@ async def test_what_is_not_ready_in_time_is_given_back(
 async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "UNWIND_S", 0.02)
+    monkeypatch.setattr(executor, "UNWIND_S", 0.02)
     began, may_end = asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -105,7 +105,7 @@ async def test_whatever_a_claim_fails_with_it_is_asked_again(
     error: Exception,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(workers, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(producer, "FIRST_PAUSE_S", 0.001)
     real, failed = memory.claim_many, 0
 
     async def broken(*said: Any) -> Any:
@@ -246,7 +246,7 @@ async def test_a_renewal_that_comes_too_late_does_not_disturb_the_end(
 
     async with Worker(app, lease="30ms", loops=False) as worker:
         run = await work.submit()
-        await until(lambda: worker._renewer.failures)
+        await until(lambda: worker.failed_renewals)
         told.set()
         await until(lambda: worker.done)
     assert await run.result() == "done"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Engine, Worker
-from flowfabric.sdk import worker as workers
+from flowfabric.sdk.producer import MAX_COMBINED
 from flowfabric.sdk.slots import Slots
 
 from .helpers import impatient, unanswered, until, worked_off
@@ -72,7 +72,7 @@ async def test_who_has_room_ends_without_asking_for_more(
 async def test_many_that_end_at_once_are_told_without_asking_for_more(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns, all_there = Turns(memory, monkeypatch), asyncio.Barrier(workers.MOST_AT_ONCE + 1)
+    turns, all_there = Turns(memory, monkeypatch), asyncio.Barrier(MAX_COMBINED + 1)
 
     @app.task
     async def work(n: int) -> int:
@@ -112,7 +112,7 @@ async def test_what_came_with_the_last_end_is_finished_before_it_stops(
     async with Worker(app, concurrency=1, loops=False) as worker:
         await turns.done.wait()
         stopping = asyncio.create_task(worker.stop())
-        await until(worker._stopping.is_set)
+        await until(lambda: worker.is_stopping)
         turns.go.set()
         await stopping
         assert worker.running == 0
@@ -134,7 +134,7 @@ async def test_what_came_with_the_end_of_a_dead_one_is_not_begun(
     worker = await Worker(app, concurrency=1, loops=False).__aenter__()
     await turns.done.wait()
     dying = asyncio.create_task(worker.crash())
-    await until(lambda: worker._is_dead)
+    await until(lambda: worker.is_crashed)
     turns.go.set()
     await dying
     assert (len(ran), worker.running) == (1, 0)
@@ -158,18 +158,18 @@ async def test_an_end_is_told_until_it_is_heard(
 
 
 async def test_room_that_is_asked_for_is_kept_but_not_taken() -> None:
-    room = Slots(2)
-    room.ask(2)
-    assert (room.left, room.is_taken) == (0, False)
-    room.answer(2, 1)
-    assert (room.left, room.is_taken) == (1, False)
-    room.take(1)
-    assert room.is_taken
-    room.take(1)
-    room.make()
-    waiting = asyncio.create_task(room.wait())
+    slots = Slots(2)
+    slots.reserve(2)
+    assert (slots.free, slots.are_taken) == (0, False)
+    slots.settle(2, 1)
+    assert (slots.free, slots.are_taken) == (1, False)
+    slots.take(1)
+    assert slots.are_taken
+    slots.take(1)
+    slots.release()
+    waiting = asyncio.create_task(slots.wait())
     await asyncio.sleep(0)
-    assert room.is_taken and not waiting.done()
-    room.make()
+    assert slots.are_taken and not waiting.done()
+    slots.release()
     await waiting
-    assert room.left == 1
+    assert slots.free == 1

@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 
 from flowfabric import App, CreateQuotaPolicyArgs, Worker
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
     """Whoever is not woken waits for an hour."""
-    monkeypatch.setattr(worker_module, "POLL_S", 3_600.0)
+    monkeypatch.setattr(producer, "POLL_S", 3_600.0)
     return App(f"sqlite:///{tmp_path / 'ff.db'}")
 
 
