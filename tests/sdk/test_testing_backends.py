@@ -181,8 +181,8 @@ def test_a_server_is_started_when_none_is_named(
 @pytest.mark.parametrize(
     ("marker", "argument", "said"),
     [
-        ('ff_backend("mysql")', "ff_engine", "'mysql' is none of memory, sqlite, postgres"),
-        ("ff_backend()", "ff_engine", "name some of memory, sqlite, postgres"),
+        ('ff_backend("mysql")', "ff_engine", "'mysql' is unknown; accepted: memory, sqlite, postgres"),
+        ("ff_backend()", "ff_engine", "no backend is named; accepted: memory, sqlite, postgres"),
         (
             'ff_backend("sqlite")',
             "tmp_path",

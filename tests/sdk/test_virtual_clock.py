@@ -163,7 +163,7 @@ async def test_work_that_makes_more_of_itself_is_told(
     ff_worker(app)
     await endless.submit()
     with pytest.raises(
-        RuntimeError, match=r"^time does not settle: there is still work .* runs of tasks \(2\d\d\)"
+        RuntimeError, match=r"^time does not settle: work is left at this time after .*runs of tasks \(2\d\d\)"
     ):
         await passed(ff_clock, "1h")
 

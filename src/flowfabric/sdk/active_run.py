@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.exceptions import Parked
+from flowfabric.sdk.exceptions import Parked, Retry
 
 if TYPE_CHECKING:
     from flowfabric.sdk.reporter import Reporter
     from flowfabric.sdk.session import Session
-    from flowfabric.sdk.task import Task
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -35,7 +34,7 @@ class ActiveRun:
 
     def __init__(self, reporter: Reporter, session: Session) -> None:
         self._reporter, self.session, self.context = reporter, session, Context(session)
-        self.thread: Future[Any] | None = None
+        self.thread: Future[object] | None = None
         """The thread of a task that is not async, once it is started."""
         self.previous: asyncio.Task[None] | None = None
         """The handler of the same run under a lost lease; it ends before this one starts."""
@@ -62,7 +61,7 @@ class ActiveRun:
         self._end()
         await self._reporter.give_back(self.session.work, UNKNOWN_TASK_DELAY_MS)
 
-    async def completed(self, task: Task[..., Any], data: bytes | None) -> None:
+    async def completed(self, retry: Retry | None, data: bytes | None) -> None:
         self._end()
         if self.session.is_parked:
             log.error(
@@ -70,9 +69,9 @@ class ActiveRun:
                 extra=self._fields(),
             )
         elif not self.session.is_lost:
-            await self._reporter.completed(self.session.work, task, data)
+            await self._reporter.completed(self.session.work, retry, data)
 
-    async def failed(self, task: Task[..., Any], error: BaseException) -> None:
+    async def failed(self, retry: Retry | None, error: BaseException) -> None:
         """Reports by the exception, and by what had happened to the run before it was raised."""
         self._end()
         if isinstance(error, KeyboardInterrupt):
@@ -90,7 +89,7 @@ class ActiveRun:
             await self._reporter.give_back(self.session.work, delay_ms)
         else:
             self._warn_of_thread()
-            await self._reporter.failed(self.session.work, task, error)
+            await self._reporter.failed(self.session.work, retry, error)
 
     def _end(self) -> None:
         self._is_ending = True

@@ -16,7 +16,7 @@ from flowfabric.model.budget import (
     HardLimitAction,
     UpdateBudgetArgs,
 )
-from flowfabric.sdk.changed_limits import update_limits
+from flowfabric.sdk.changed_limits import update_args, update_limits
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import UnknownBudget
 
@@ -77,11 +77,6 @@ class Budget(Struct, frozen=True):
         wanted = self.creation(namespace)
         if isinstance(await engine.create_budget(wanted), BudgetCreated):
             return
-        kept = {
-            name: getattr(wanted, name)
-            for name in UpdateBudgetArgs.__struct_fields__
-            if name != "by"
-        }
 
         async def is_same() -> bool:
             return (await engine.read_budget_usage_and_limits(wanted.budget_id)).limits == {
@@ -91,5 +86,8 @@ class Budget(Struct, frozen=True):
             }
 
         await update_limits(
-            engine.update_budget(UpdateBudgetArgs(**kept, by=by)), "budget", self.name, is_same
+            engine.update_budget(update_args(UpdateBudgetArgs, wanted, by)),
+            "budget",
+            self.name,
+            is_same,
         )

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from flowfabric.errors import ConfigError
 from flowfabric.model.budget import BudgetUnchanged, BudgetUpdated
 from flowfabric.model.quota import QuotaPolicyUnchanged, QuotaPolicyUpdated
 
+T = TypeVar("T", bound=Struct)
 log = logging.getLogger("flowfabric.limits")
 
 Answer = BudgetUpdated | BudgetUnchanged | QuotaPolicyUpdated | QuotaPolicyUnchanged
+
+
+def update_args(kind: type[T], wanted: Struct, by: str) -> T:
+    """The arguments of an update, from those of the creation."""
+    names = (name for name in kind.__struct_fields__ if name != "by")
+    return kind(**{name: getattr(wanted, name) for name in names}, by=by)
 
 
 async def update_limits(

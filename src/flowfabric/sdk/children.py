@@ -135,7 +135,7 @@ async def _results(session: Session, wanted: Family, return_exceptions: bool) ->
     return found
 
 
-def _result(call: Call, ident: ExecutionId, end: Ended) -> Any:
+def _result(call: Call, ident: ExecutionId, end: Ended) -> object:
     if end.outcome != "success":
         return ChildFailed(str(ident), call.task.name, end.outcome, end.reason)
     return None if end.away else call.task.signature.decode_result(bytes(end.value) or None)

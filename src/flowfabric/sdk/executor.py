@@ -69,9 +69,9 @@ class Executor:
             run.session.check_finished()
             data = self._invoker.sealed_result(task, value)
         except BaseException as error:
-            await run.failed(task, error)
+            await run.failed(task.retry, error)
             return
-        await run.completed(task, data)
+        await run.completed(task.retry, data)
 
     def _ended(self, handler: asyncio.Task[None]) -> None:
         run = self._handlers.pop(handler)

@@ -11,7 +11,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
-from flowfabric.sdk.inputs import FIRST, SUCCEEDED
+from flowfabric.sdk.inputs import FIRST, SUCCEEDED, Stored
 from flowfabric.sdk.options import Options
 from flowfabric.sdk.run import Run
 
@@ -126,7 +126,7 @@ class FlowBuilder:
         node.flow = self
         return node
 
-    def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, Any]) -> Group:
+    def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, object]) -> Group:
         """The group a node depends on. At most one may need fewer than all of its nodes."""
         given = (
             after
@@ -145,7 +145,7 @@ class FlowBuilder:
             )
         return found[0]
 
-    def _join(self, ident: ExecutionId, group: Group, values: Mapping[str, Any]) -> None:
+    def _join(self, ident: ExecutionId, group: Group, values: Mapping[str, object]) -> None:
         needed = {node.id: node for value in values.values() for node in _nodes_in(value)}
         waited = {node.id: node for node in group.nodes}
         for node in (*needed.values(), *waited.values()):
@@ -157,7 +157,9 @@ class FlowBuilder:
         for upstream in (*waited, *needed):
             self._edges[upstream, ident] = GraphEdge(upstream, ident)
 
-    def _check_choice(self, waited: Mapping[ExecutionId, Node], values: Mapping[str, Any]) -> None:
+    def _check_choice(
+        self, waited: Mapping[ExecutionId, Node], values: Mapping[str, object]
+    ) -> None:
         """Where not all nodes must succeed, the result of a certain one may not exist."""
         for name, value in values.items():
             if isinstance(value, Node):
@@ -188,7 +190,7 @@ class FlowBuilder:
         return self.id
 
 
-def _nodes_in(value: Any) -> list[Node]:
+def _nodes_in(value: object) -> list[Node]:
     if isinstance(value, Node):
         return [value]
     if isinstance(value, Group):
@@ -198,12 +200,12 @@ def _nodes_in(value: Any) -> list[Node]:
     return []
 
 
-def _stands_for(group: Group, value: Any) -> str | list[str] | dict[str, list[str]] | None:
+def _stands_for(group: Group, value: object) -> Stored | None:
     """The stored form of an argument that is a result; None for a plain value."""
     nodes = _nodes_in(value)
     if isinstance(value, Node):
         return str(value.id)
-    if not isinstance(value, Group) and nodes and len(nodes) != len(value):
+    if isinstance(value, list | tuple) and nodes and len(nodes) != len(value):
         raise ConfigError("arguments: a list holds either nodes or values, not both")
     if not nodes:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SUCCEEDED, FIRST = "succeeded", "first"
 CHOICE = "$results"
+Stored = str | list[str] | dict[str, list[str]]
+"""An argument that is a result: one run, a list of runs, or a list with its choice as the key."""
 Read = Callable[[ExecutionId], Awaitable["ExecutionOutcome | None"]]
 
 
@@ -31,11 +33,11 @@ class Wanted(Struct, frozen=True):
     choose: str = ""
 
 
-def results_wanted(later: Mapping[str, Any]) -> dict[str, Wanted]:
+def results_wanted(later: Mapping[str, Stored]) -> dict[str, Wanted]:
     return {name: _wanted(stored) for name, stored in later.items()}
 
 
-def _wanted(stored: str | list[str] | dict[str, list[str]]) -> Wanted:
+def _wanted(stored: Stored) -> Wanted:
     if isinstance(stored, dict):
         ((choose, texts),) = stored.items()
         return Wanted(tuple(map(ExecutionId, texts)), choose == SUCCEEDED, choose)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,19 +16,21 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.sdk.exceptions import AttemptTimedOut, PayloadError
-from flowfabric.sdk.inputs import chosen, results_wanted
+from flowfabric.sdk.inputs import Stored, chosen, results_wanted
 from flowfabric.sdk.serialization import sealed, unsealed
 
 if TYPE_CHECKING:
     from flowfabric.sdk.active_run import ActiveRun
     from flowfabric.sdk.app import App, Middleware
     from flowfabric.sdk.session import Session
-    from flowfabric.sdk.task import Task
+    from flowfabric.sdk.task import AnyTask
+
+T = TypeVar("T")
 
 
 async def call_user_code(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> object:
     """Calls an async function here, any other in a thread, because it may block."""
     if is_async(function):
         found = function(*args, **kwargs)
@@ -44,8 +46,8 @@ def is_async(function: Callable[..., object]) -> bool:
 
 
 def call_in_thread(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+    function: Callable[..., T], args: Sequence[object], kwargs: Mapping[str, object]
+) -> T:
     """A future cannot carry StopIteration: its waiter would wait for ever."""
     try:
         return function(*args, **kwargs)
@@ -54,7 +56,7 @@ def call_in_thread(
         raise RuntimeError(f"{name} raised StopIteration") from error
 
 
-def _submit(pool: Executor, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Future[Any]:
+def _submit(pool: Executor, function: Callable[..., T], kwargs: Mapping[str, object]) -> Future[T]:
     """The thread has the context variables of the caller."""
     call = partial(call_in_thread, function, (), kwargs)
     return pool.submit(contextvars.copy_context().run, call)
@@ -76,24 +78,24 @@ class Invoker:
                         f"task {task.name}: {name}: no {kind.__name__} in the worker's state=[...]"
                     )
 
-    async def call(self, run: ActiveRun, task: Task[..., Any]) -> Any:
+    async def call(self, run: ActiveRun, task: AnyTask) -> object:
         """Calls the task through its middleware, within its timeout."""
         arguments = await self._arguments(run, task)
 
-        async def call_task() -> Any:
+        async def call_task() -> object:
             if task.is_async:
                 return await task.function(**arguments)
             run.thread = _submit(self._pool, task.thread_function(arguments), arguments)
             return await asyncio.wrap_future(run.thread)
 
-        call: Callable[[], Awaitable[Any]] = call_task
+        call: Callable[[], Awaitable[object]] = call_task
         for middleware in reversed(self._middleware):
             call = partial(middleware, run.context, call)
         if task.timeout_ms is None:
             return await call()
         return await _within(task.timeout_ms, run.session.work.time_used_ms, call)
 
-    def sealed_result(self, task: Task[..., Any], value: object) -> bytes | None:
+    def sealed_result(self, task: AnyTask, value: object) -> bytes | None:
         data = task.signature.encode_result(value)
         if data is None:
             return None
@@ -103,25 +105,24 @@ class Invoker:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _arguments(self, run: ActiveRun, task: Task[..., Any]) -> dict[str, Any]:
+    async def _arguments(self, run: ActiveRun, task: AnyTask) -> dict[str, object]:
         session, signature = run.session, task.signature
         where = f"task {task.name}: its arguments"
         payload = unsealed(self._app.codec, session.work.input_payload, where)
         raw, later = signature.decode(payload)
-        if later:
-            raw |= await self._results(session, later)
-        arguments = signature.arguments(raw)
+        results = await self._results(session, later) if later else {}
+        arguments = signature.arguments({**raw, **results})
         if signature.context_name is not None:
             arguments[signature.context_name] = task.context_for(run.context, session)
         for name, kind in signature.injected.items():
             arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
         return arguments
 
-    async def _results(self, session: Session, later: Mapping[str, Any]) -> dict[str, Any]:
+    async def _results(self, session: Session, later: Mapping[str, Stored]) -> dict[str, object]:
         async def read(ident: ExecutionId) -> ExecutionOutcome | None:
             return await session.ask("its arguments", lambda: session.engine.read_outcome(ident))
 
-        found = {}
+        found: dict[str, object] = {}
         for name, wanted in (await chosen(session, results_wanted(later), read)).items():
             values = [self._result_of(session, ident, await read(ident)) for ident in wanted.idents]
             found[name] = values if wanted.is_list else values[0]
@@ -148,7 +149,7 @@ class Invoker:
         return self._threads
 
 
-async def _within(timeout_ms: int, used_ms: int, call: Callable[[], Awaitable[Any]]) -> Any:
+async def _within(timeout_ms: int, used_ms: int, call: Callable[[], Awaitable[T]]) -> T:
     """The time the attempt used before its waits counts too.
 
     A task that blocks the event loop is not stopped in time; its late result is refused here.

@@ -18,7 +18,7 @@ from flowfabric.model.quota import (
     QuotaPolicyCreated,
     UpdateQuotaPolicyArgs,
 )
-from flowfabric.sdk.changed_limits import update_limits
+from flowfabric.sdk.changed_limits import update_args, update_limits
 from flowfabric.sdk.durations import Span, millis
 
 _NAMES = UUID("0b7e2c55-3f0c-5a41-8d0e-6a4f1c2d9b73")
@@ -94,11 +94,6 @@ class Quota(Struct, frozen=True):
                 await engine.attach_limit("quota", wanted.quota_policy_id, scope, found)
 
     async def _update(self, engine: Engine, wanted: CreateQuotaPolicyArgs, by: str) -> None:
-        kept = {
-            name: getattr(wanted, name)
-            for name in UpdateQuotaPolicyArgs.__struct_fields__
-            if name != "by"
-        }
 
         async def is_same() -> bool:
             found = await engine.read_quota_policy_limits(wanted.quota_policy_id)
@@ -110,7 +105,7 @@ class Quota(Struct, frozen=True):
             )
 
         await update_limits(
-            engine.update_quota_policy(UpdateQuotaPolicyArgs(**kept, by=by)),
+            engine.update_quota_policy(update_args(UpdateQuotaPolicyArgs, wanted, by)),
             "quota",
             self.name,
             is_same,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import Corruption, EngineError, ErrorClass, ValidationError
@@ -24,7 +23,6 @@ from flowfabric.sdk.exceptions import (
     UnknownBudget,
 )
 from flowfabric.sdk.retry import passes, persist
-from flowfabric.sdk.task import Task
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -67,7 +65,7 @@ class Reporter:
         self._completions: list[_Completion] = []
         self._sender: asyncio.Task[None] | None = None
 
-    async def completed(self, work: Work, task: Task[..., Any], result: bytes | None) -> None:
+    async def completed(self, work: Work, retry: Retry | None, result: bytes | None) -> None:
         refused: ValidationError | None = None
         try:
             await persist(lambda: self._complete(work.handle, result))
@@ -81,8 +79,8 @@ class Reporter:
             else:
                 _log_refusal(work, error)
         if refused is not None:
-            reason = f"task {task.name}: its result cannot be stored: {refused}"
-            await self.failed(work, task, PayloadError(reason))
+            reason = f"task {work.execution_kind}: its result cannot be stored: {refused}"
+            await self.failed(work, retry, PayloadError(reason))
 
     async def _complete(self, handle: Handle, result: bytes | None) -> None:
         answered: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
@@ -121,14 +119,14 @@ class Reporter:
                 return [Unreported(error)]
         return [(await self._answers([each]))[0] for each in batch]
 
-    async def failed(self, work: Work, task: Task[..., Any], error: BaseException) -> None:
-        """The exception decides: final, to be retried, or cancelled."""
+    async def failed(self, work: Work, retry: Retry | None, error: BaseException) -> None:
+        """The exception decides: final, to be retried by the task's policy, or cancelled."""
         if isinstance(error, CancelRun):
             reason = _storable(_text_of(error))
             await self._report(work, lambda: self._engine.cancel(work.handle, reason))
             return
-        category, retried, after_ms = _judged(error, task)
-        fields = {**_fields(work), "task": task.name, "attempt": work.attempt_index}
+        category, retried, after_ms = _judged(error, retry)
+        fields = {**_fields(work), "task": work.execution_kind, "attempt": work.attempt_index}
         log.warning("a task failed", exc_info=error, extra={**fields, "category": category})
         failure = FailureReason(_message(error), category.encode())
         kind = FailureClass.TRANSIENT if retried else FailureClass.PERMANENT
@@ -172,7 +170,7 @@ def _log_refusal(work: Work, error: EngineError) -> None:
     log.warning("the outcome of a run was refused", extra={**_fields(work), "reason": str(error)})
 
 
-def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int | None]:
+def _judged(error: BaseException, policy: Retry | None) -> tuple[str, bool, int | None]:
     """The category, whether a retry may follow, and the least pause before it in milliseconds."""
     match error:
         case Fatal():
@@ -184,7 +182,7 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
     for kind, category in _FINAL:
         if isinstance(error, kind):
             return category, False, None
-    retried = task.retry is not None and isinstance(error, task.retry.on)
+    retried = policy is not None and isinstance(error, policy.on)
     return ("timeout" if isinstance(error, TimeoutError) else "handler_error"), retried, None
 
 

@@ -13,6 +13,7 @@ from msgspec import inspect as kinds
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.exceptions import PayloadError
+from flowfabric.sdk.inputs import Stored
 from flowfabric.sdk.options import SUBMIT_OPTIONS
 
 RESULTS = "$results"
@@ -20,7 +21,9 @@ MAX_PAYLOAD_BYTES = 1_048_576
 STORABLE = "use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
 CONTEXT_NAMES = ("ctx", "context")
 T = TypeVar("T")
-_results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
+_Field = tuple[str, Any] | tuple[str, Any, Any]
+"""Name, type and default, as msgspec.defstruct takes them."""
+_results: WeakKeyDictionary[Callable[..., object], object] = WeakKeyDictionary()
 
 
 class Injected:
@@ -66,31 +69,32 @@ def unsealed(codec: Codec, data: bytes, where: str) -> bytes:
         ) from error
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=_outward)
 
 
-def from_json(data: bytes, kind: Any) -> Any:
+def from_json(data: bytes, kind: object) -> Any:
     return msgspec.json.decode(data, type=kind, dec_hook=_inward)
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=_outward, order="deterministic")
 
 
-def _outward(value: Any) -> Any:
+def _outward(value: object) -> object:
+    """For pydantic models, which are not imported here."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"{_named(type(value))} cannot be stored; {STORABLE}")
 
 
-def _named(kind: Any) -> str:
+def _named(kind: object) -> str:
     """A user's class is shown with its module, for there may be several of one name."""
     name, module = getattr(kind, "__qualname__", str(kind)), getattr(kind, "__module__", "builtins")
     return str(name) if module == "builtins" else f"{module}.{name}"
 
 
-def _inward(kind: type, value: Any) -> Any:
+def _inward(kind: type, value: object) -> object:
     return kind.model_validate(value)  # type: ignore[attr-defined]  # the declaration refuses others
 
 
@@ -100,7 +104,7 @@ class Signature(Generic[T]):
     def __init__(
         self,
         name: str,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         context: type,
         other_context: type,
         mistake: str,
@@ -110,7 +114,7 @@ class Signature(Generic[T]):
         hints = _hints(name, function)
         self.context_name: str | None = None
         self.injected: dict[str, type] = {}
-        self._fields: list[Any] = []
+        self._fields: list[_Field] = []
         for at, parameter in enumerate(self._whole.parameters.values()):
             hint = hints.get(parameter.name, Any)
             if hint is other_context:
@@ -133,7 +137,7 @@ class Signature(Generic[T]):
         self._result = hints.get("return", Any)
         check_kind(self._result, f"task {name}: its result")
 
-    def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
+    def _field(self, parameter: inspect.Parameter, hint: object) -> _Field:
         where = f"task {self._name}: argument {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise PayloadError(
@@ -149,9 +153,9 @@ class Signature(Generic[T]):
 
     def encode(
         self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        results: Callable[[Any], Any] | None = None,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        results: Callable[[object], Stored | None] | None = None,
     ) -> bytes:
         """The arguments as a JSON object. `results` replaces a value by the runs it stands for."""
         values = self._bound(args, kwargs)
@@ -174,7 +178,7 @@ class Signature(Generic[T]):
             )
         return data
 
-    def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def digest(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         """Equal for equal arguments, by position or by name, in any order of dicts and sets.
 
         An argument that equals its default is left out, so that a new parameter with a default
@@ -194,7 +198,7 @@ class Signature(Generic[T]):
         except (TypeError, ValueError, RecursionError):
             return None
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Binds by Python's own rules, without the context and the injected parameters."""
         taken = [p for p in self._whole.parameters.values() if p.name in self._taken]
         try:
@@ -209,7 +213,7 @@ class Signature(Generic[T]):
             kind = msgspec.defstruct("Arguments", rest, kw_only=True)
         self._decoded(raw, kind)
 
-    def _decoded(self, raw: bytes, kind: Any) -> Any:
+    def _decoded(self, raw: bytes, kind: object) -> Any:
         try:
             return from_json(raw, kind)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
@@ -217,7 +221,7 @@ class Signature(Generic[T]):
         except ValueError as error:  # of a model with own validators
             raise PayloadError(f"task {self._name}: {' '.join(str(error).split())[:500]}") from None
 
-    def _culprit(self, given: Mapping[str, Any]) -> str:
+    def _culprit(self, given: Mapping[str, object]) -> str:
         for name, value in given.items():
             try:
                 to_json(value)
@@ -225,22 +229,22 @@ class Signature(Generic[T]):
                 return f"argument {name!r}"
         return "its arguments"
 
-    def decode(self, data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    def decode(self, data: bytes) -> tuple[dict[str, msgspec.Raw], dict[str, Stored]]:
         """The arguments by name, and those that are results of other runs and still to be read."""
         try:
             raw = msgspec.json.decode(data or b"{}", type=dict[str, msgspec.Raw])
         except msgspec.DecodeError as error:
             raise PayloadError(f"task {self._name}: its input is not an object: {error}") from None
-        later: dict[str, Any] = (
-            msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Any]) if RESULTS in raw else {}
+        later = (
+            msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Stored]) if RESULTS in raw else {}
         )
         return raw, later
 
-    def arguments(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         found = self._decoded(msgspec.json.encode(raw), self._type)
         return {name: getattr(found, name) for name in self._taken}
 
-    def encode_result(self, value: Any) -> bytes | None:
+    def encode_result(self, value: object) -> bytes | None:
         if value is None:
             return None
         try:
@@ -265,10 +269,8 @@ class Signature(Generic[T]):
                 f"task {self._name}: its result does not fit its return annotation: {error}"
             ) from None
 
-    def decode_result(self, data: bytes | None) -> Any:
-        if data is None:
-            return None
-        return self._decoded(data, self._result)
+    def decode_result(self, data: bytes | None) -> T | None:
+        return None if data is None else self._decoded(data, self._result)
 
 
 def _advice(signature: inspect.Signature, is_async: bool) -> str:
@@ -283,14 +285,14 @@ def _advice(signature: inspect.Signature, is_async: bool) -> str:
     )
 
 
-def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(name: str, function: Callable[..., object]) -> dict[str, object]:
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
         raise PayloadError(f"task {name}: its type hints cannot be read: {error}") from None
 
 
-def check_kind(kind: Any, where: str) -> None:
+def check_kind(kind: object, where: str) -> None:
     """Raises unless values of this type can be stored."""
     if kind is type(None):
         return
@@ -303,13 +305,13 @@ def check_kind(kind: Any, where: str) -> None:
             raise PayloadError(f"{where}: {_named(custom)} cannot be stored; {STORABLE}")
 
 
-def _customs(found: Any, seen: set[int]) -> list[Any]:
+def _customs(found: object, seen: set[int]) -> list[type]:
     if id(found) in seen or not isinstance(found, kinds.Type):
         return []
     seen.add(id(found))
     if isinstance(found, kinds.CustomType):
         return [found.cls]
-    parts: list[Any] = []
+    parts: list[type] = []
     for name in getattr(found, "__struct_fields__", ()):
         value = getattr(found, name)
         for item in value if isinstance(value, tuple | list) else (value,):
@@ -319,7 +321,7 @@ def _customs(found: Any, seen: set[int]) -> list[Any]:
     return parts
 
 
-def result_of(function: Callable[..., Any]) -> Any:
+def result_of(function: Callable[..., object]) -> object:
     """The return annotation of a step's function, by which its record is decoded."""
     try:
         found = _results.get(function)
@@ -330,7 +332,7 @@ def result_of(function: Callable[..., Any]) -> Any:
         return Any
 
 
-def _declared_result(function: Callable[..., Any]) -> Any:
+def _declared_result(function: Callable[..., object]) -> object:
     if "return" not in getattr(function, "__annotations__", {}):
         return Any
     try:

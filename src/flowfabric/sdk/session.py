@@ -159,7 +159,7 @@ class Session:
             )
         return record
 
-    async def record(self, position: int, name: str, value: Any, kind: str) -> StepRecord:
+    async def record(self, position: int, name: str, value: object, kind: str) -> StepRecord:
         """Safe to repeat: a lost answer records the same result again and runs nothing again."""
         where = f"task {self.task}: {kind} {name!r}"
         try:
@@ -171,7 +171,7 @@ class Session:
             where, lambda: self.engine.record_step(self.work.handle, position, name, kept, kind)
         )
 
-    def value_of(self, record: StepRecord, kind: Any = Any) -> Any:
+    def value_of(self, record: StepRecord, kind: object = Any) -> Any:
         """Decodes the record also on the run that made it, so that a lossy type shows at once."""
         if record.value is None:
             return None
@@ -184,13 +184,14 @@ class Session:
                 f"{where}: the result does not fit the function's return annotation: {detail}"
             ) from None
 
-    async def once(self, name: str, find: Callable[[], Awaitable[Any]], kind: Any) -> Any:
+    async def once(self, name: str, find: Callable[[], Awaitable[T]], kind: type[T]) -> T:
         """A step of the SDK itself, before the task begins."""
         position = self.order.number(name)
         record = await self.found(position, name, name)
         if record is None:
             record = await self.record(position, name, await find(), name)
-        return self.value_of(record, kind)
+        found: T = self.value_of(record, kind)
+        return found
 
 
 class RunInfo:

@@ -25,6 +25,7 @@ from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import IdempotencyConflict, Retry
+from flowfabric.sdk.inputs import Stored
 from flowfabric.sdk.options import SUBMIT_OPTIONS, Options, capability_of, checked_tags
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Signature, sealed
@@ -133,7 +134,7 @@ class Task(Generic[P, R]):
             seen if isinstance(answer, Created) else None,
         )
 
-    async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
+    async def submit_many(self, many: Iterable[object], **kwargs: Any) -> list[Run[R]]:
         """Submits one run per item: a tuple of arguments, a dict by name, or a single argument.
 
         The options are those of `submit` except `key`, and apply to all. Every item is checked
@@ -183,16 +184,16 @@ class Task(Generic[P, R]):
     def context_for(self, context: Context, session: Session) -> Context | SyncContext:
         return context if self.is_async else SyncContext(context, session)
 
-    def thread_function(self, arguments: Mapping[str, Any]) -> Callable[..., Any]:
+    def thread_function(self, arguments: Mapping[str, object]) -> Callable[..., object]:
         return thread_function(self.function, arguments)
 
     # ---- for submissions
 
     def payload(
         self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        results: Callable[[Any], Any] | None = None,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        results: Callable[[object], Stored | None] | None = None,
     ) -> bytes:
         return sealed(
             self.app.codec,
@@ -231,7 +232,10 @@ class Task(Generic[P, R]):
         return options.dated(made, time.time_ns() // 1_000_000)
 
 
-def _arguments_of(item: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def _arguments_of(item: object) -> tuple[tuple[object, ...], Mapping[str, object]]:
     if isinstance(item, dict):
         return (), item
     return (item if isinstance(item, tuple) else (item,)), {}
+
+
+AnyTask = Task[..., Any]

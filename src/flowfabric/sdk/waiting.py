@@ -55,7 +55,7 @@ def new_wait(
     timeout: Span | None,
     reason: ReasonCode,
     notify: Notify | None,
-    payload: Any,
+    payload: object,
     names: tuple[str, ...] = (),
     approvers: tuple[str, ...] = (),
 ) -> Wait:
@@ -88,7 +88,7 @@ def wait_for_decision(
     distinct: bool,
     timeout: Span | None,
     notify: Notify | None,
-    payload: Any,
+    payload: object,
     on_reject: str,
     approvers: Sequence[str],
 ) -> Coroutine[Any, Any, Decision]:

@@ -88,7 +88,7 @@ def decided(signals: Sequence[Signal], approvers: Sequence[str] = ()) -> Decisio
     return Decision(bool(answers) and not against, ", ".join(names), "\n".join(comments), answers)
 
 
-def schema_of(kind: Any, where: str) -> dict[str, Any] | None:
+def schema_of(kind: object, where: str) -> JsonSchema | None:
     """The JSON schema by which the engine checks payloads before it accepts a signal."""
     if kind is Any or kind is bytes:
         return None
@@ -123,6 +123,7 @@ class OpenWaitpoint(Struct, frozen=True):
         return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"
 
 
+JsonSchema = dict[str, Any]
 Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
 
 
@@ -139,7 +140,7 @@ class Wait(Struct, frozen=True):
     """Position of the two records around the call of `notify`."""
     payload: Any
     names: tuple[str, ...] = ()
-    schema: dict[str, Any] | None = None
+    schema: JsonSchema | None = None
     approvers: tuple[str, ...] = ()
 
     @property
@@ -159,7 +160,7 @@ class Wait(Struct, frozen=True):
         )
 
 
-def storable(signal: ResumeSignal) -> dict[str, Any]:
+def storable(signal: ResumeSignal) -> dict[str, str | int | None]:
     data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
     return {
         "name": signal.signal_name,
@@ -173,7 +174,7 @@ def storable(signal: ResumeSignal) -> dict[str, Any]:
 
 
 def decoded(
-    records: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str
+    records: Sequence[Mapping[str, Any]], payload: object, task: str, name: str
 ) -> list[Signal]:
     if any((r["name"], r.get("source_type"), r["source"]) == TIMED_OUT for r in records):
         raise TimeoutError(f"task {task}: no answer to {name!r} within its timeout")
@@ -191,7 +192,7 @@ def decoded(
     ]
 
 
-def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
+def _payload(data: str | None, kind: object, task: str, name: str) -> object:
     if data is None:
         return None
     raw = base64.b64decode(data)

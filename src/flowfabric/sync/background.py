@@ -13,6 +13,7 @@ from weakref import WeakSet
 from flowfabric.errors import ConfigError
 
 T = TypeVar("T")
+Work = Coroutine[Any, Any, T]
 CLOSE_TIMEOUT_S = 10.0
 _END: Any = object()
 
@@ -30,7 +31,7 @@ class Background:
         self._pid = 0
         self._open: WeakSet[Closable] = WeakSet()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
+    def call(self, work: Work[T]) -> T:
         """Runs the coroutine on the background loop and blocks; an interrupt here cancels it."""
         try:
             loop = self._checked()
