@@ -1,4 +1,4 @@
-"""What tests of the SDK share: a worker that works off what there is, and an engine whose answers get lost."""
+"""Shared by the SDK tests: a worker that works until idle, and engines that lose answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def worked_off(app: App, **more: Any) -> int:
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries follow each other at once."""
+    """Retries follow each other without a pause."""
     monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(retry, "LAST_PAUSE_S", 0.0)
 
@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def unanswered(
     monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool
 ) -> list[int]:
-    """The first answers to a call are lost: after it was done, or before. A list that grows with every call."""
+    """Loses the first answers to a call, after or before it is carried out. Lists all calls."""
     real, calls = getattr(engine, call), []
 
     async def lossy(*args: Any, **kwargs: Any) -> Any:
@@ -81,4 +81,4 @@ PLAIN = (
     "-p",
     "no:xdist",
 )
-"""How a test runs pytest in a process of its own: without the plugins of this repository, which take longer than the test."""
+"""Runs pytest in its own process without plugins that take longer than the test."""

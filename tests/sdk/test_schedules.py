@@ -1,4 +1,4 @@
-"""Schedules on every store, with the clock in the hands of the test."""
+"""Schedules on every store, with a manual clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at(text: str) -> int:
 
 
 class Fleet:
-    """Some processes with the same schedule, and what has been run by any of them."""
+    """Several processes with the same schedule, and what any of them has run."""
 
     def __init__(
         self, engine: Engine, clock: ManualClock, line: str, size: int = 1, **options: Any
@@ -42,7 +42,7 @@ class Fleet:
         return app
 
     async def look(self) -> list[str]:
-        """What was run of what they submitted, all looking at once."""
+        """Submits by all tickers at once; the ticks that have run."""
         await asyncio.gather(*(ticker.submit_due() for ticker in self.tickers))
         before, worker = len(self.ran), Worker(self.apps[0], concurrency=64)
         await worker.run_until_idle()
@@ -66,7 +66,7 @@ async def test_each_tick_is_one_run(engine: Engine, clock: ManualClock) -> None:
 
 
 async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: ManualClock) -> None:
-    """Across a night in which the clock is set back, in uneven steps, all looking at once."""
+    """Across a night in which the clock is set back, in uneven steps, by all tickers at once."""
     clock.now_ms = at("2027-10-30T23:00")
     fleet = Fleet(engine, clock, "*/10 * * * *", size=2, tz="Europe/Paris")
     await fleet.look()
@@ -85,7 +85,7 @@ async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: Man
     ("catch_up", "missed"),
     [("skip", []), ("one", ["2027-05-02T11:00:00+00:00"]), ("all", None)],
 )
-async def test_a_day_away(
+async def test_ticks_missed_in_a_day_follow_catch_up(
     engine: Engine, clock: ManualClock, catch_up: str, missed: list[str] | None
 ) -> None:
     clock.now_ms = at("2027-05-01T11:30")
@@ -104,7 +104,9 @@ async def test_a_day_away(
     assert await fleet.look_at("2027-05-02T12:00:59") == ["2027-05-02T12:00:00+00:00"]
 
 
-async def test_a_great_many_missed_ones_come_in_parts(engine: Engine, clock: ManualClock) -> None:
+async def test_many_missed_ticks_are_submitted_in_batches(
+    engine: Engine, clock: ManualClock
+) -> None:
     fleet = Fleet(engine, clock, "* * * * *", catch_up="all")
     await fleet.look()
     clock.advance((MAX_AT_ONCE + 10) * MINUTE_MS)
@@ -129,7 +131,7 @@ async def test_ticks_of_a_pause_are_left_out(engine: Engine, clock: ManualClock)
     assert await fleet.look_at("2027-05-01T15:00") == ["2027-05-01T15:00:00+00:00"]
 
 
-async def test_declared_paused_it_stays_so(engine: Engine, clock: ManualClock) -> None:
+async def test_schedule_declared_paused_stays_paused(engine: Engine, clock: ManualClock) -> None:
     clock.now_ms = at("2027-05-01T11:30")
     paused = Fleet(engine, clock, "0 * * * *", catch_up="all", paused=True)
     await paused.look()
@@ -140,8 +142,8 @@ async def test_declared_paused_it_stays_so(engine: Engine, clock: ManualClock) -
     assert await again.look_at("2027-05-01T14:00") == ["2027-05-01T14:00:00+00:00"]
 
 
-async def test_a_clock_that_is_set(engine: Engine, clock: ManualClock) -> None:
-    """Set back, nothing is run again. Left far ahead by a process whose clock was wrong, it goes on all the same."""
+async def test_changed_clock_repeats_no_tick(engine: Engine, clock: ManualClock) -> None:
+    """Set back, it repeats nothing. A mark far ahead, set by a wrong clock, does not stop it."""
     clock.now_ms = at("2027-05-01T11:59")
     fleet = Fleet(engine, clock, "0 * * * *", size=2)
     await fleet.look()
@@ -158,7 +160,7 @@ async def test_a_clock_that_is_set(engine: Engine, clock: ManualClock) -> None:
     assert await fleet.look_at("2027-05-01T14:00") == ["2027-05-01T14:00:00+00:00"]
 
 
-async def test_whoever_dies_between_submitting_and_noting_it(
+async def test_crash_between_submit_and_mark_submits_each_tick_once(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock.now_ms = at("2027-05-01T11:59")
@@ -177,7 +179,7 @@ async def test_whoever_dies_between_submitting_and_noting_it(
     assert await fleet.look() == []
 
 
-async def test_a_worker_ticks(engine: Engine, clock: ManualClock) -> None:
+async def test_worker_submits_due_ticks(engine: Engine, clock: ManualClock) -> None:
     app, ran = App("memory://", engine=engine), asyncio.Event()
     clock.now_ms = at("2027-05-01T11:59:59.950")
 
@@ -194,7 +196,7 @@ async def test_a_worker_ticks(engine: Engine, clock: ManualClock) -> None:
             await ran.wait()
 
 
-def test_what_is_wrong_is_told_when_it_is_declared() -> None:
+def test_invalid_schedule_is_refused_when_declared() -> None:
     app = App("memory://")
 
     @app.task

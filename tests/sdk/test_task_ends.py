@@ -1,4 +1,4 @@
-"""However a task ends, the engine is told, and told again."""
+"""However a task ends, its outcome is reported, and reported again after a lost answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .helpers import impatient, unanswered, worked_off
 # ---- what tasks raise, catch and return
 
 
-async def test_a_task_that_swallows_its_waiting_waits_all_the_same(app: App) -> None:
+async def test_task_that_catches_its_wait_still_waits(app: App) -> None:
     seen: list[str] = []
 
     @app.task
@@ -65,7 +65,7 @@ async def test_a_task_that_swallows_its_waiting_waits_all_the_same(app: App) -> 
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_whatever_a_task_raises_is_its_failure(
+async def test_any_raised_exception_is_the_failure(
     app: App, error: BaseException, said: str, threaded: bool
 ) -> None:
     async def here() -> None:
@@ -88,7 +88,7 @@ class Unsayable(Exception):
 
 @pytest.mark.parametrize("error", [Unsayable(), CancelRun(), Fatal()])
 @pytest.mark.parametrize("cause", [None, Unsayable()])
-async def test_an_exception_without_words_ends_the_run_all_the_same(
+async def test_exception_whose_text_fails_still_ends_the_run(
     app: App, error: BaseException, cause: BaseException | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CancelRun, "__str__", Unsayable.__str__)
@@ -124,7 +124,7 @@ async def test_an_exception_without_words_ends_the_run_all_the_same(
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_a_result_of_another_type_fails_where_it_is_made(
+async def test_result_that_does_not_fit_its_annotation_fails_the_run(
     app: App, value: Any, said: str, threaded: bool
 ) -> None:
     async def here() -> int:
@@ -140,7 +140,7 @@ async def test_a_result_of_another_type_fails_where_it_is_made(
     assert (await run.outcome()).result is None
 
 
-async def test_a_plain_function_that_stops_an_iteration_fails(app: App) -> None:
+async def test_plain_function_that_raises_stop_iteration_fails(app: App) -> None:
     @app.task
     def empty() -> Any:
         return next(iter([]))
@@ -151,7 +151,7 @@ async def test_a_plain_function_that_stops_an_iteration_fails(app: App) -> None:
         await run.result()
 
 
-async def test_a_task_may_give_itself_up(app: App) -> None:
+async def test_task_cancels_itself(app: App) -> None:
     @app.task
     async def work() -> None:
         raise CancelRun("not\0 needed")
@@ -162,7 +162,7 @@ async def test_a_task_may_give_itself_up(app: App) -> None:
         await run.result()
 
 
-async def test_a_thread_keeps_its_slot_until_it_ends(app: App) -> None:
+async def test_thread_keeps_its_slot_until_it_ends(app: App) -> None:
     may_end = threading.Event()
     running: list[int] = []
 
@@ -220,7 +220,7 @@ async def test_middleware_that_fails_fails_the_task(app: App) -> None:
 
 
 class Odd:
-    """Fails where it is told to."""
+    """Fails at the given place."""
 
     def __init__(self, fails: str) -> None:
         self.fails = fails
@@ -269,7 +269,7 @@ async def test_a_codec_that_fails_fails_the_run(
         await run.result()
 
 
-async def test_a_result_the_engine_does_not_take_fails_the_run(
+async def test_result_refused_by_the_engine_fails_the_run(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.sdk.serialization.MAX_PAYLOAD_BYTES", 10**9)
@@ -287,7 +287,7 @@ async def test_a_result_the_engine_does_not_take_fails_the_run(
 # ---- ends that are not heard
 
 
-async def test_an_end_is_told_until_it_is_heard(
+async def test_report_is_repeated_until_it_is_answered(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -307,8 +307,8 @@ async def test_an_end_is_told_until_it_is_heard(
         await bad.result()
 
 
-async def test_one_refused_end_does_not_hold_the_others(app: App, memory: Engine) -> None:
-    """Of two that end together one was revoked meanwhile."""
+async def test_refused_completion_does_not_hold_up_others(app: App, memory: Engine) -> None:
+    """Of two that end together one was revoked."""
     together = asyncio.Barrier(2)
     ran: list[int] = []
 
