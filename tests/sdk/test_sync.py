@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from flowfabric import App as AsyncApp
 from flowfabric import Context, PayloadError, RunCancelled, RunFailed
+from flowfabric import Run as AsyncRun
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.sync import App, Worker, any_of, quorum
+from flowfabric.sync import App, Run, Worker, any_of, quorum
+from flowfabric.sync import Context as BlockingContext
 from tests.postgres import clean_database
 
 PATIENCE = "60s"
@@ -126,6 +129,25 @@ def test_the_tasks_of_another_app(url: str) -> None:
         ]
     with pytest.raises(ConfigError, match="name: an existing App has its own"):
         App(declared, name="x")
+
+
+@pytest.mark.parametrize(
+    ("blocking", "original", "returned"),
+    [
+        (Run.result, AsyncRun.result, "R"),
+        (Run.history, AsyncRun.history, "Iterator[HistoryEntry]"),
+        (App.quota, AsyncApp.quota, "Quota"),
+        (BlockingContext.sleep, Context.sleep, "None"),
+        (BlockingContext.approval, Context.approval, "Decision"),
+    ],
+)
+def test_blocking_method_shows_the_docstring_and_signature_of_the_async_one(
+    blocking: Callable[..., object], original: Callable[..., object], returned: str
+) -> None:
+    shown = inspect.signature(blocking)
+    assert shown.parameters == inspect.signature(original).parameters
+    assert (shown.return_annotation, blocking.__doc__) == (returned, original.__doc__)
+    assert blocking.__name__ == original.__name__ and blocking.__doc__
 
 
 def test_schedule_is_declared_with_the_blocking_app() -> None:

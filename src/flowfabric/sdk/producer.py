@@ -92,8 +92,8 @@ class Producer:
     async def _claim_on_server(self, engine: Engine) -> None:
         """The claim waits on the server for work, and is called off when the worker stops.
 
-        It is not just cancelled: an execution granted at that moment would be held by nobody until
-        its lease expires.
+        It is not just cancelled: an execution granted at that moment would wait until its lease
+        expires.
         """
         claim = asyncio.create_task(self.claim(engine, int(POLL_S * 1_000)))
         stopping = asyncio.create_task(self.stopping.wait())

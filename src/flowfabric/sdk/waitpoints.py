@@ -110,7 +110,7 @@ class OpenWaitpoint(Struct, frozen=True):
     """The id of the waiting run."""
     waitpoint_id: UUID
     token: str
-    """A credential: whoever has it may answer. It is not part of the repr."""
+    """A credential: it allows an answer to everyone who has it. It is not part of the repr."""
     approver: str = ""
     """The approver this link belongs to; empty without named approvers."""
 

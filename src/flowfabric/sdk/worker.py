@@ -64,14 +64,7 @@ class Worker:
         worker_id: str | None = None,
         loops: bool | LoopSettings = True,
     ) -> None:
-        if (
-            not isinstance(concurrency, int)
-            or isinstance(concurrency, bool)
-            or not 1 <= concurrency <= MAX_CONCURRENCY
-        ):
-            raise ConfigError(
-                f"concurrency: a whole number from 1 to {MAX_CONCURRENCY}, got {concurrency!r:.80}"
-            )
+        _check_concurrency(concurrency)
         self.app, self._loops = app, loops
         self.lanes: list[str] = (
             [lane_id(lane) for lane in lanes] if lanes is not None else app.lanes
@@ -226,6 +219,13 @@ class Worker:
         if self._ticker is not None:
             await self._ticker.stop()
         await self._renewer.close()
+
+
+def _check_concurrency(value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CONCURRENCY:
+        raise ConfigError(
+            f"concurrency: a whole number from 1 to {MAX_CONCURRENCY}, got {value!r:.80}"
+        )
 
 
 @contextmanager
