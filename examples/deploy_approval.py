@@ -1,4 +1,4 @@
-"""A deployment waits for two different people to follow their signed link, holds no worker meanwhile, and goes on as it was."""
+"""A deployment waits for the signed links of two people, holds no worker, and then continues."""
 
 import asyncio
 import secrets
@@ -32,7 +32,7 @@ HOUR_MS = 3_600_000
 SAID = {
     "appended_to_waitpoint": "one of two",
     "appended_to_waitpoint_duplicate": "already counted",
-    "resume_condition_satisfied": "that makes two, the deployment goes on",
+    "resume_condition_satisfied": "that makes two, the deployment continues",
 }
 
 
@@ -41,7 +41,7 @@ def link_to(work: ExecutionId, waitpoint: UUID, token: str) -> str:
 
 
 async def follow(engine: Engine, link: str, signed_in_as: str) -> str:
-    """The page behind the link: the token opens the waitpoint, the session says who is there."""
+    """The page behind the link: the token allows the signal, the session names its source."""
     found = urlsplit(link)
     work, waitpoint = found.path.split("/")[-2:]
     signal = DeliverSignalArgs(
@@ -64,7 +64,7 @@ async def follow(engine: Engine, link: str, signed_in_as: str) -> str:
 
 
 async def ask(engine: Engine, release: str, patience_ms: int) -> tuple[ExecutionId, str]:
-    """Claims a deployment and suspends until two people have agreed; if they do not in time, it fails."""
+    """Claims a deployment and suspends until two people approve; it fails when time runs out."""
     await engine.create_execution(
         CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE)
     )
@@ -100,7 +100,7 @@ async def approved(engine: Engine) -> None:
 
     (again,) = await engine.claim_many(LANE, (), POLICY, 1)
     approvers = [signal.source_identity for signal in await engine.observe_signals(again.handle)]
-    print(f"worker   goes on with the same attempt, approved by {' and '.join(approvers)}")
+    print(f"worker   continues the same attempt, approved by {' and '.join(approvers)}")
     await engine.complete(again.handle, b"release 42 is live")
 
     after = await engine.describe_execution(work)
@@ -119,7 +119,7 @@ async def ignored(engine: Engine) -> None:
         if ended.execution_id == work:
             break
     assert await engine.read_execution_state(work) == "failed"
-    print("nobody   else answers in time: release 43 has failed")
+    print("timeout  no second approval in time: release 43 has failed")
     assert await follow(engine, link, "bob") == "target_not_signalable"
 
 

@@ -1,4 +1,4 @@
-"""Three models race for one answer under a shared token budget: the first good answer wins, the others are called off."""
+"""Three models race for one answer under a shared token budget; the first answer wins."""
 
 import asyncio
 import tempfile
@@ -30,7 +30,7 @@ ANSWERS = {
 
 
 async def fake_model(name: str) -> AsyncIterator[str]:
-    """No network: a model that says one word after the other, each of them a token."""
+    """No network: a model that streams one word after the other, each of them a token."""
     text, pause = ANSWERS[name]
     for word in text.split():
         await asyncio.sleep(pause)
@@ -38,7 +38,7 @@ async def fake_model(name: str) -> AsyncIterator[str]:
 
 
 async def ask(engine: Engine, budget: UUID, worker: str) -> None:
-    """Takes one model, listens, and reports each token it pays for; stops when its lease or the budget says so."""
+    """Claims one model and reports every token; stops when its lease or the budget ends."""
     (work,) = await engine.claim_many("models", (), ClaimPolicy("asker", worker), 1)
     name, words = work.execution_kind, list[str]()
     try:
@@ -55,7 +55,7 @@ async def ask(engine: Engine, budget: UUID, worker: str) -> None:
         await engine.complete(work.handle, " ".join(words).encode())
         print(f"{name}: answered with {len(words)} tokens")
     except EngineError as error:
-        print(f"{name}: called off after {len(words)} tokens ({error.code})")
+        print(f"{name}: cancelled after {len(words)} tokens ({error.code})")
 
 
 async def main(path: str) -> None:
@@ -97,9 +97,8 @@ async def main(path: str) -> None:
         print(f"the answer: {work.input_payload.decode()}")
         await engine.complete(work.handle)
         status = await engine.get_budget_status(budget)
-        print(
-            f"{status.usage['output_tokens']} of {status.hard_limits['output_tokens']} tokens paid for, by all three together"
-        )
+        spent, limit = status.usage["output_tokens"], status.hard_limits["output_tokens"]
+        print(f"{spent} of {limit} tokens spent by all three together")
 
 
 if __name__ == "__main__":

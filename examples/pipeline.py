@@ -1,4 +1,4 @@
-"""A pipeline: three shops price one order at once, two answers are enough, and the cheapest is booked and put on record."""
+"""A pipeline: three shops price one order, two answers are enough, the cheapest is booked."""
 
 import asyncio
 import json
@@ -25,8 +25,8 @@ LANE = "orders"
 PRICES = {"shop-a": 30, "shop-b": 25}
 
 
-async def work_off(engine: Engine, node: dict[str, ExecutionId]) -> list[str]:
-    """Runs whatever can run until nothing is left; the order in which things ran."""
+async def run_all(engine: Engine, node: dict[str, ExecutionId]) -> list[str]:
+    """Runs executions until none is claimable; returns the order in which they ran."""
     ran = []
     while works := await engine.claim_many(LANE, (), ClaimPolicy("clerk", "clerk-1"), 10):
         for work in works:
@@ -85,7 +85,7 @@ async def main(path: str) -> None:
             )
         )
 
-        ran = await work_off(engine, node)
+        ran = await run_all(engine, node)
         await draw(engine, flow)
 
         assert (

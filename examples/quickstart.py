@@ -1,4 +1,4 @@
-"""A task that is tried again, and one that keeps what it has done while it waits for an answer and for a while."""
+"""A task that is retried, and one that keeps its completed steps while it waits."""
 
 import asyncio
 

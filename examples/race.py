@@ -1,4 +1,4 @@
-"""A race: three mirrors are asked for the same file, the first answer wins, and the others are called off."""
+"""A race: three mirrors serve the same file, the first one wins, the others are cancelled."""
 
 import asyncio
 import tempfile

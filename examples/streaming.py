@@ -1,4 +1,4 @@
-"""A model answers token by token: one reader loses its connection and goes on, another comes late, and both see all of it."""
+"""A model streams tokens: one reader reconnects, another starts late, and both read every frame."""
 
 import asyncio
 import json
@@ -25,13 +25,13 @@ LANE = "answers"
 RETRY_AT_ONCE = ExecutionPolicy(
     retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0})
 )
-ANSWER = "Short waves are scattered most, and so the light that comes from everywhere in the sky is blue."
+ANSWER = "Short waves are scattered most, so the light that comes from all over the sky is blue."
 LENGTH, BREAKS_AFTER = len(ANSWER.split()), 7
 Seen = list[tuple[int, str, str]]
 
 
 async def fake_model(breaks: bool) -> AsyncIterator[str]:
-    """No network: it says one token after the other, and the first time it breaks off."""
+    """No network: it yields one token after the other, and fails midway on the first attempt."""
     for at, token in enumerate(ANSWER.split()):
         if breaks and at == BREAKS_AFTER:
             raise ConnectionError("the model hung up")
@@ -40,7 +40,7 @@ async def fake_model(breaks: bool) -> AsyncIterator[str]:
 
 
 async def work(engine: Engine, half: asyncio.Event, written: set[tuple[int, str]]) -> None:
-    """Two attempts at one answer. The numbers make each frame safe to send again, should its answer be lost."""
+    """Two attempts at one answer. The sequence numbers make it safe to repeat an append."""
     for attempt in range(2):
         (job,) = await engine.claim_many(LANE, (), ClaimPolicy("writer", "writer-1"), 1)
         at = 0
@@ -69,7 +69,7 @@ async def work(engine: Engine, half: asyncio.Event, written: set[tuple[int, str]
 
 
 async def follow(engine: Engine, job: ExecutionId, seen: Seen, at_most: int = 10_000) -> None:
-    """From behind the last frame seen to the end, or until the connection is lost."""
+    """Reads from the last frame seen to the end, or until the connection is lost."""
     attempt, after = (seen[-1][0], seen[-1][1]) if seen else (0, "0-0")
     async for number, frame in engine.follow_stream(
         job, attempt, after, Visibility.ExcludeBestEffort
@@ -90,19 +90,17 @@ async def on_a_phone(engine: Engine, job: ExecutionId) -> Seen:
         await follow(engine, job, seen, frames_until_it_breaks)
         attempt, frame_id, _ = seen[-1]
         print(f"phone   loses its connection: {text(seen, attempt)} ...")
-        print(f"phone   goes on behind frame {frame_id} of attempt {attempt}")
+        print(f"phone   continues after frame {frame_id} of attempt {attempt}")
     await follow(engine, job, seen)
     print(f"phone   has it all: {text(seen, 1)}")
     return seen
 
 
-async def coming_late(engine: Engine, job: ExecutionId, half: asyncio.Event) -> Seen:
+async def late_reader(engine: Engine, job: ExecutionId, half: asyncio.Event) -> Seen:
     await half.wait()
     summary = await engine.read_summary(job, 1)
     assert summary is not None
-    print(
-        f"late    comes in the middle and looks at the summary first: {summary.document_json.decode()}"
-    )
+    print(f"late    starts midway and reads the summary first: {summary.document_json.decode()}")
     seen: Seen = []
     await follow(engine, job, seen)
     print(f"late    has it all: {text(seen, 1)}")
@@ -117,7 +115,7 @@ async def main(path: str) -> None:
         )
         half, written = asyncio.Event(), set[tuple[int, str]]()
         phone, late, _ = await asyncio.gather(
-            on_a_phone(engine, job), coming_late(engine, job, half), work(engine, half, written)
+            on_a_phone(engine, job), late_reader(engine, job, half), work(engine, half, written)
         )
         for seen in (phone, late):
             ids = [(attempt, frame_id) for attempt, frame_id, _ in seen]
@@ -127,7 +125,8 @@ async def main(path: str) -> None:
         document = await engine.read_summary(job, 1)
         assert document is not None and document.version == LENGTH
         print(
-            f"all     {len(written)} frames were seen exactly once by both; the summary: {document.document_json.decode()}"
+            f"all     {len(written)} frames were seen exactly once by both; "
+            f"the summary: {document.document_json.decode()}"
         )
 
 

@@ -1,4 +1,4 @@
-"""A token budget: summaries stop when a day's tokens are spent, and go on by themselves when the next day begins."""
+"""A token budget: summaries stop when a day's tokens are spent, and continue the next day."""
 
 import asyncio
 import tempfile
@@ -44,13 +44,12 @@ async def work_until_idle(engine: Engine, budget: UUID) -> None:
         )
         if isinstance(charged, HardBreach):
             print(
-                f"  held: {read + written} tokens more would be over {charged.hard_limit}, {charged.current_usage} are spent"
+                f"  held: {read + written} tokens more would exceed {charged.hard_limit}, "
+                f"{charged.current_usage} are spent"
             )
             continue
         if isinstance(charged, SoftBreach):
-            print(
-                f"  careful: {charged.current_usage} tokens spent, {charged.soft_limit} were planned"
-            )
+            print(f"  warning: {charged.current_usage} tokens spent, {charged.soft_limit} planned")
         await engine.complete(work.handle, summary.encode())
         print(f"  done: {summary!r} for {read + written} tokens")
 
@@ -83,7 +82,7 @@ async def main(path: str) -> None:
             print(
                 f"  {spent} of {limit} tokens spent, {status.breach_count} reports refused so far"
             )
-            await engine.reset_budget(budget)  # at midnight the engine does this by itself
+            await engine.reset_budget(budget)  # the engine does this at midnight
 
         states = [await engine.read_execution_state(job) for job in jobs]
         print("all summaries:", ", ".join(sorted({str(state) for state in states})))

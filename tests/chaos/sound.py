@@ -131,7 +131,7 @@ class Sound:
             async with worker:
                 for n, kind in enumerate(kinds):
                     run = await asking.tasks[kind].submit(n * PURSES, key=f"{namespace}-{n}")
-                    outcome = await asking.results.of(run.id, 30.0)
+                    outcome = await asking.results.outcome(run.id, 30.0)
                     value = None if outcome.result is None else outcome.result.decode()
                     client.write(
                         "note",

@@ -100,7 +100,7 @@ class Client:
             if outcome.public_state in WAITING:
                 await self._attend(each, engine, ident)
             with suppress(TimeoutError, NotFound):
-                await app.results.of(
+                await app.results.outcome(
                     ident, LOOK_S if each.kind in ANSWERS or each.kind in CANCELLED else 5.0
                 )
         if outcome is not None:

@@ -164,8 +164,8 @@ async def test_a_workers_log_contains_no_secret(memory: Engine, out: io.StringIO
     await Supervisor(memory).run_once()
     assert seen
     text = out.getvalue()
-    assert "task failing failed" in text and "scan cycle complete" in text
-    failed = next(said for said in lines(out) if "task failing failed" in said["message"])
+    assert "a task failed" in text and "scan cycle complete" in text
+    failed = next(said for said in lines(out) if "a task failed" in said["message"])
     assert (failed["task"], failed["attempt"], failed["category"]) == (
         "failing",
         0,

@@ -34,6 +34,6 @@ async def _served(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
         await test
     finally:
         for each in used:
-            served = each._given if isinstance(each, App) else each
+            served = each.given_engine if isinstance(each, App) else each
             if isinstance(served, Served):
                 await served.end()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, ClaimPolicy, Engine, Worker, connect
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 from flowfabric.server import endpoint
 from flowfabric.server.lifecycle import serve
 from flowfabric.server.pending_claims import ClaimOwner, PendingClaims
@@ -88,7 +88,7 @@ async def test_a_worker_stopped_during_a_response_runs_the_task(
         def response(reply: endpoint.Reply) -> endpoint.Response:
             if reply.undo is not None and not answered.is_set():
                 answered.set()
-                worker._close_up()
+                worker.request_stop()
             return real(reply)
 
         monkeypatch.setattr(endpoint, "to_response", response)
@@ -103,7 +103,7 @@ async def test_a_worker_stopped_during_a_response_runs_the_task(
 async def test_an_idle_worker_cancels_its_claim_and_stops(
     tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "CALL_OFF_S", 3_600.0)
+    monkeypatch.setattr(producer, "CALL_OFF_S", 3_600.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     real, claims = PendingClaims.claim, list[ClaimOwner]()
 
@@ -124,8 +124,8 @@ async def test_a_worker_does_not_wait_for_a_failed_cancel(
 ) -> None:
     """As one behind a proxy that has sent the call to another."""
     monkeypatch.setattr(PendingClaims, "cancel", lambda self, who: 0)
-    monkeypatch.setattr(worker_module, "CALL_OFF_S", 0.05)
-    monkeypatch.setattr(worker_module, "POLL_S", 30.0)
+    monkeypatch.setattr(producer, "CALL_OFF_S", 0.05)
+    monkeypatch.setattr(producer, "POLL_S", 30.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S), Worker(app):
         assert await (await app.tasks["count"].submit(1)).result() == 2

@@ -1,4 +1,4 @@
-"""A task of ten steps, a sleep, a question and a wait, and a worker process that dies at a point it is given."""
+"""A task of steps and waits, and a worker process that dies at a given await."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXPECTED = [*range(STEPS), ["at once"], [42]]
 
 
 class Fuse:
-    """Counts what is passed, and kills the process at one of them as the machine would."""
+    """Counts the points that are passed, and kills the process at one of them."""
 
     def __init__(self, point: int) -> None:
         self.passed, self._point = 0, point
@@ -91,7 +91,7 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
 
 
 def fused(engine: Any, fuse: Fuse, calls: Sequence[str] = CALLS) -> None:
-    """Each call of the worker's is a point before and a point after it."""
+    """Each engine call of the worker has a point before and one after it."""
     for name in calls:
         setattr(engine, name, _around(getattr(engine, name), fuse))
 
@@ -113,7 +113,7 @@ def _around(call: Any, fuse: Fuse) -> Any:
 async def work_until_dead(
     url: str, folder: str, runs: Sequence[str], able: Sequence[str], point: int
 ) -> None:
-    """Until all of these runs have ended, unless the fuse burns down before."""
+    """Waits until all of these runs have ended or the process is killed."""
     fuse = Fuse(point)
     app = ten_steps(url, folder, fuse)
     fused(await app.engine(), fuse)

@@ -1,4 +1,4 @@
-"""A task that waits for three others, twice, and a worker process that dies at a point it is given."""
+"""A parent of three children, twice, and a worker process that dies at a given await."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALLS = (
     "complete_and_claim",
 )
 TILL_THE_NEXT, LONG = "2500ms", "1m"
-"""How long the one who comes after a kill waits for its leases; and a lease that no slow machine lets run out."""
+"""The lease of the process after a kill, and one that does not expire on a slow machine."""
 FAST = structs.replace(LOOPS, dependency_reconciler_ms=100)
 
 
@@ -56,7 +56,7 @@ def family_app(url: str, lane: str, folder: str, fuse: Fuse, **more: Any) -> App
 
 
 async def raise_family(url: str, lane: str, folder: str, run: str, point: int) -> None:
-    """Until the run has ended, unless the fuse burns down before."""
+    """Waits until the run has ended or the process is killed."""
     fuse = Fuse(point)
     app = family_app(url, lane, folder, fuse)
     fused(await app.engine(), fuse, CALLS)

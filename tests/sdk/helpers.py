@@ -1,4 +1,4 @@
-"""What tests of the SDK share: a worker that works off what there is, and an engine whose answers get lost."""
+"""Shared by the SDK tests: a worker that works until idle, and engines that lose answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, Engine, Worker
+from flowfabric import App, Engine, ExecutionId, Handle, Worker
 from flowfabric.errors import TransportError
+from flowfabric.model.lease import Work
 from flowfabric.sdk import retry
 
 DEADLINE_S = 20.0
@@ -25,7 +26,7 @@ async def worked_off(app: App, **more: Any) -> int:
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries follow each other at once."""
+    """Retries follow each other without a pause."""
     monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(retry, "LAST_PAUSE_S", 0.0)
 
@@ -33,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def unanswered(
     monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool
 ) -> list[int]:
-    """The first answers to a call are lost: after it was done, or before. A list that grows with every call."""
+    """Loses the first answers to a call, after or before it is carried out. Lists all calls."""
     real, calls = getattr(engine, call), []
 
     async def lossy(*args: Any, **kwargs: Any) -> Any:
@@ -46,6 +47,19 @@ def unanswered(
 
     monkeypatch.setattr(engine, call, lossy)
     return calls
+
+
+def handles(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> dict[ExecutionId, Handle]:
+    """The handle of each execution that is claimed from now on, by its id."""
+    real, claimed = engine.claim_many, dict[ExecutionId, Handle]()
+
+    async def claim_many(*args: Any, **kwargs: Any) -> list[Work]:
+        works = await real(*args, **kwargs)
+        claimed.update((work.execution_id, work.handle) for work in works)
+        return works
+
+    monkeypatch.setattr(engine, "claim_many", claim_many)
+    return claimed
 
 
 async def until(holds: Callable[[], Any]) -> None:
@@ -67,4 +81,4 @@ PLAIN = (
     "-p",
     "no:xdist",
 )
-"""How a test runs pytest in a process of its own: without the plugins of this repository, which take longer than the test."""
+"""Runs pytest in its own process without plugins that take longer than the test."""

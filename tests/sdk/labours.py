@@ -1,4 +1,4 @@
-"""The tasks and the worker processes of the tests with more than one process."""
+"""Tasks and worker processes of the tests with several processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def labours(url: str, folder: str) -> App:
 
 
 async def labour(url: str, folder: str, options: Mapping[str, Any]) -> None:
-    """Until SIGTERM."""
+    """Works until SIGTERM."""
     app = labours(url, folder)
     async with app:
         worker = Worker(app, **{"lease": LEASE, "loops": LOOPS, **options})

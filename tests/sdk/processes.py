@@ -1,4 +1,4 @@
-"""Real worker processes: forked from a server that has imported everything, watched, and ended one by one."""
+"""Worker processes: forked from a server that has imported everything, and ended one by one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _nursery.set_forkserver_preload(
 
 
 def url_on(store: str, folder: Path) -> str:
-    """Of a new database that other processes reach as well."""
+    """The url of a new database that other processes can reach."""
     if store == "sqlite":
         return f"sqlite:///{folder / 'ff.db'}"
     url = database(f"sdk_{folder.name[:40]}".replace("-", "_"))
@@ -53,7 +53,7 @@ def _live(main: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...])
 
 @contextmanager
 def started(main: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> Iterator[BaseProcess]:
-    """A process that runs this, and is gone at the end of the block, one way or another."""
+    """A process that runs this function and is gone at the end of the block."""
     process = _nursery.Process(target=_live, args=(main, args), daemon=True)
     process.start()
     try:
@@ -71,7 +71,7 @@ def ask_to_end(process: BaseProcess) -> None:
 
 
 def note(path: Path | str, line: str) -> None:
-    """In one write, which a kill right afterwards does not undo."""
+    """Appends in one write, which a kill right afterwards does not undo."""
     out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(out, f"{line}\n".encode())
     os.close(out)
@@ -85,7 +85,7 @@ def noted(path: Path | str) -> list[str]:
 async def eventually(
     holds: Callable[[], Any], every_s: float = 0.02, progress: Callable[[], Any] = lambda: None
 ) -> None:
-    """Polls, with a deadline that begins anew with every progress: the machine may be slow. `holds` may be async."""
+    """Polls with a deadline that starts again at every progress. `holds` may be async."""
     seen, ends = progress(), time.monotonic() + DEADLINE_S
     while True:
         found = holds()
@@ -98,7 +98,7 @@ async def eventually(
 
 
 async def ended(process: BaseProcess) -> int:
-    """Its exit code."""
+    """Waits for the process; its exit code."""
     await eventually(lambda: not process.is_alive())
     assert process.exitcode is not None
     return process.exitcode

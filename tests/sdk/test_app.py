@@ -1,4 +1,4 @@
-"""An app connects once, and waits for results without asking all the time."""
+"""An app connects once, and waits for results without polling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from flowfabric.errors import ConfigError, TransportError
 from .helpers import unanswered, until, worked_off
 
 
-async def test_many_connect_together_and_fail_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_callers_share_one_connection_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = App("memory://")
     real, tries = app.another_engine, []
 
@@ -63,10 +65,10 @@ def test_only_what_is_in_memory_counts_as_local() -> None:
     assert [App(url).is_local for url in shared] == [False] * 3
 
 
-async def test_whoever_is_rung_for_nothing_waits_on(
+async def test_waiter_woken_without_an_end_waits_on(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An end that was taken back by a replay before anybody looked."""
+    """A replay took the end back before the waiter read it."""
 
     @app.task
     async def work() -> str:
@@ -76,8 +78,7 @@ async def test_whoever_is_rung_for_nothing_waits_on(
     looks = unanswered(monkeypatch, memory, "read_outcome", 0, landed=False)
     waiting = asyncio.create_task(run.result())
     await until(lambda: len(looks) == 1)
-    for rung in app.results._waiting[run.id.uuid]:
-        rung.set_result(None)
+    app.results.wake(run.id.uuid)
     await until(lambda: len(looks) == 2)
     await asyncio.sleep(0.02)
     assert len(looks) == 2

@@ -1,9 +1,9 @@
-"""An approval is a decision: one rejection ends it, other names are refused, and a token does not speak for the engine."""
+"""Approvals: one rejection ends the wait, other signal names are refused."""
 
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from msgspec import Struct
@@ -22,6 +22,8 @@ from flowfabric import (
 from flowfabric.errors import EngineError, ValidationError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.testing import ManualClock
+
+from .helpers import handles
 
 MINUTE_MS = 60_000
 
@@ -46,7 +48,7 @@ async def say(app: App, link: OpenWaitpoint, name: str, who: str, comment: str =
 
 
 @pytest.mark.meets("suspend", "step", "replay")
-async def test_a_rejection_raises_and_fails_the_run_for_good(app: App, engine: Engine) -> None:
+async def test_rejection_raises_and_fails_the_run_without_retry(app: App, engine: Engine) -> None:
     links: list[OpenWaitpoint] = []
 
     @app.task
@@ -66,7 +68,7 @@ async def test_a_rejection_raises_and_fails_the_run_for_good(app: App, engine: E
     assert await run.state() == "failed"
 
 
-async def test_a_rejection_is_caught_or_returned_and_an_approval_has_who_gave_it(
+async def test_rejection_is_caught_or_returned_and_approval_names_its_source(
     app: App, engine: Engine
 ) -> None:
     links: list[OpenWaitpoint] = []
@@ -94,7 +96,7 @@ async def test_a_rejection_is_caught_or_returned_and_an_approval_has_who_gave_it
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-async def test_any_other_name_is_refused_and_nothing_is_written(
+async def test_other_signal_names_are_refused_and_write_nothing(
     app: App, engine: Engine, *, ahead: bool
 ) -> None:
     refused: list[str] = []
@@ -156,7 +158,7 @@ class Terms(Struct):
 
 
 @pytest.mark.parametrize("notified", [True, False])
-async def test_a_payload_of_another_type_is_refused_and_the_question_stays_open(
+async def test_payload_of_another_type_is_refused_and_the_wait_continues(
     app: App, engine: Engine, *, notified: bool
 ) -> None:
     links: list[OpenWaitpoint] = []
@@ -193,31 +195,32 @@ async def test_a_rejection_needs_no_payload(app: App, engine: Engine) -> None:
 
 
 async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(
-    app: App, engine: Engine
+    app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokens: list[str | None] = []
-    handles: list[Any] = []
+    claimed, made = handles(engine, monkeypatch), list[UUID]()
 
     @app.task
     async def own(ctx: Context) -> None:
-        handle = ctx._work.handle
-        made = await engine.create_waitpoint(handle, "mine")
+        handle = claimed[ctx.execution_id]
+        waitpoint = await engine.create_waitpoint(handle, "mine")
+        made.append(waitpoint.waitpoint_id)
         tokens.extend(
-            [made.hmac_token, await engine.read_held_waitpoint_token(handle, made.waitpoint_id)]
+            [waitpoint.hmac_token, await engine.read_held_waitpoint_token(handle, made[0])]
         )
-        handles.append((handle, made.waitpoint_id))
 
     @app.task
     async def other(ctx: Context) -> None:
-        tokens.append(await engine.read_held_waitpoint_token(ctx._work.handle, handles[0][1]))
+        handle = claimed[ctx.execution_id]
+        tokens.append(await engine.read_held_waitpoint_token(handle, made[0]))
 
-    await own.submit()
+    run = await own.submit()
     await worked_off(app)
     await other.submit()
     await worked_off(app)
     assert tokens[0] == tokens[1] and tokens[2] is None
     with pytest.raises(EngineError):
-        await engine.read_held_waitpoint_token(*handles[0])
+        await engine.read_held_waitpoint_token(claimed[run.id], made[0])
 
 
 @pytest.mark.meets("suspend", "quorum")
@@ -247,10 +250,10 @@ async def test_a_link_counts_once_whatever_name_is_typed(app: App, engine: Engin
 
 @pytest.mark.meets("suspend", "retry", "quorum", "step")
 @pytest.mark.parametrize("why", ["the mail is away", "too late"])
-async def test_a_question_and_its_answers_outlive_the_attempt_that_asked(
+async def test_wait_and_its_signals_survive_a_new_attempt(
     app: App, engine: Engine, clock: ManualClock, why: str
 ) -> None:
-    """The attempt ends after its mailbox was made and before it waits. The next one asks there again, or just waits."""
+    """The attempt ends between its waitpoint and its wait; the next one uses it or waits anew."""
     links: list[OpenWaitpoint] = []
 
     def told(link: OpenWaitpoint) -> None:

@@ -1,4 +1,4 @@
-"""Plain functions with a context that blocks: in their thread, on SQLite and on Postgres."""
+"""Plain tasks with a blocking context, on SQLite and on Postgres."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> App:
     return App(url)
 
 
-async def test_steps_run_once_in_the_threads_own_place(stored: App) -> None:
+async def test_plain_steps_run_once_and_in_the_tasks_thread(stored: App) -> None:
     ran: list[tuple[str, int]] = []
 
     def here(name: str) -> str:
@@ -81,7 +82,7 @@ async def _waits(run: Run[Any], name: str) -> bool:
     ] == [name]
 
 
-async def test_what_waits_frees_its_slot_and_its_thread(stored: App) -> None:
+async def test_waiting_plain_task_frees_its_slot_and_thread(stored: App) -> None:
     links: list[OpenWaitpoint] = []
     tops: list[int] = []
 
@@ -185,7 +186,7 @@ async def test_a_lost_lease_ends_the_thread_at_its_next_call(stored: App) -> Non
         assert b"from the dead" not in frames
 
 
-async def test_what_was_given_up_for_its_time_raises_at_its_next_call(app: App) -> None:
+async def test_plain_task_after_its_timeout_raises_at_its_next_call(app: App) -> None:
     go_on, seen = threading.Event(), []
 
     @app.task(timeout="10ms", retry=Retry(max=0))
@@ -205,12 +206,10 @@ async def test_what_was_given_up_for_its_time_raises_at_its_next_call(app: App) 
     go_on.set()
     await until(lambda: seen)
     await worker.stop()
-    assert seen == ["task work: step 'late': this run of it was given up"]
+    assert seen == ["task work: step 'late': this run has been stopped"]
 
 
-async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(
-    app: App, memory: Engine
-) -> None:
+async def test_step_running_at_the_timeout_is_not_recorded(app: App, memory: Engine) -> None:
     inside, go_on, seen = threading.Event(), threading.Event(), []
 
     def slow() -> int:
@@ -218,7 +217,7 @@ async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(
         go_on.wait(20)
         return 1
 
-    @app.task(timeout="50ms", retry=Retry(max=0))
+    @app.task(timeout="500ms", retry=Retry(max=0))
     def work(ctx: Context) -> None:
         try:
             ctx.step("slow", slow)
@@ -236,7 +235,7 @@ async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(
     assert await memory.read_steps(run.id) == []
 
 
-async def test_a_lost_answer_is_asked_for_again(
+async def test_lost_answer_is_requested_again(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -287,7 +286,7 @@ def _twice(ctx: Context) -> None:
         (_twice, "'same' names two steps"),
     ],
 )
-async def test_what_cannot_be_asked_for_is_told(
+async def test_calls_without_an_order_are_refused(
     app: App, body: Callable[[Context], None], said: str
 ) -> None:
     def work(ctx: Context) -> None:
@@ -299,11 +298,11 @@ async def test_what_cannot_be_asked_for_is_told(
         await run.result()
 
 
-async def test_a_thread_outlives_its_loop_and_is_told_so(
+async def test_thread_that_outlives_its_loop_raises(
     monkeypatch: pytest.MonkeyPatch, memory: Engine
 ) -> None:
-    """Whatever it had asked the loop for, and whenever that went away, it does not wait for ever."""
-    monkeypatch.setattr(sync_context, "STILL_THERE_S", 0.01)
+    """Whatever it has asked the loop for, and whenever the loop closes, it does not hang."""
+    monkeypatch.setattr(sync_context, "LOOP_CHECK_S", 0.01)
     seen: list[str] = []
 
     def a_life(ended_before: bool) -> None:
@@ -311,7 +310,8 @@ async def test_a_thread_outlives_its_loop_and_is_told_so(
         asked, closed = threading.Event(), threading.Event()
 
         async def made() -> Context:
-            return Context(_Inner())  # type: ignore[arg-type]
+            inner = _Inner()
+            return Context(inner, inner)  # type: ignore[arg-type]
 
         context, post = loop.run_until_complete(made()), loop.call_soon_threadsafe
 
@@ -343,12 +343,15 @@ async def test_a_thread_outlives_its_loop_and_is_told_so(
 
 
 class _Inner:
-    execution_id = attempt = tags = raw_input = lane = None
-    task = "t"
-    when_lost = None
+    """Stands for the async context and its session; the loop is gone before it calls them."""
+
+    work = SimpleNamespace(execution_kind="t")
+    on_lost = None
+
+    def emit(self, data: object) -> None: ...
 
 
-def test_the_wrong_context_is_told_when_the_task_is_declared() -> None:
+def test_wrong_context_class_is_refused_when_the_task_is_declared() -> None:
     app = App("memory://")
 
     def plain(ctx: AsyncContext) -> None: ...

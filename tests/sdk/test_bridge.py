@@ -1,4 +1,4 @@
-"""Signals from outside: a token that was shown is compared first."""
+"""Signals from outside: the token is verified before the delivery."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_waitpoint_that_is_not_open_is_unknown(engine: Engine) -> None:
         )
 
 
-async def test_trouble_behind_it_is_told_as_that(
+async def test_engine_errors_are_backend_errors(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await seed(engine)

@@ -1,4 +1,4 @@
-"""Tasks that start other tasks and wait for them: once each, in order, without a slot."""
+"""Children: submitted once each, results in order, no slot held by the parent."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from flowfabric import (
     Worker,
     any_of,
 )
-from flowfabric.errors import ConfigError
 from flowfabric.model.flow import CancelFlowPolicy
 from flowfabric.sdk import children as module
-from flowfabric.sdk.children import JOIN
-from flowfabric.sdk.exceptions import PayloadError, StepError
+from flowfabric.sdk.exceptions import StepError
 from flowfabric.testing import ManualClock
 
 from .helpers import worked_off
@@ -37,7 +35,7 @@ def app(engine: Engine) -> App:
 
 @pytest.fixture
 def ran(app: App) -> list[int]:
-    """What `double` was run with, each time."""
+    """The arguments of every run of `double`."""
     found: list[int] = []
 
     @app.task
@@ -122,9 +120,7 @@ async def test_children_of_children(app: App, engine: Engine, ran: list[int]) ->
     assert await run.result() == 15
 
 
-async def test_a_failed_child_is_told_in_the_parent(
-    app: App, engine: Engine, ran: list[int]
-) -> None:
+async def test_failed_child_raises_in_the_parent(app: App, engine: Engine, ran: list[int]) -> None:
     caught: list[ChildFailed] = []
 
     @app.task(retry=Retry(max=3, base=0))
@@ -147,7 +143,7 @@ async def test_a_failed_child_is_told_in_the_parent(
     assert sorted(ran) == [-2, -1, 1], "all have ended before it is told, and nobody is tried again"
 
 
-async def test_failures_may_be_results(
+async def test_return_exceptions_makes_failures_results(
     app: App, engine: Engine, ran: list[int], clock: ManualClock
 ) -> None:
     @app.task
@@ -174,14 +170,14 @@ async def test_failures_may_be_results(
 
 
 async def started_by(engine: Engine, parent: Run[Any]) -> list[Run[Any]]:
-    """The children of its first wait, and the one that wakes it."""
+    """The children of the parent's first wait, and their join."""
     flow = module.family(parent.id, 0, "", ()).flow_id
     return [parent.app.run(member.id) for member in await engine.flow_members(flow)]
 
 
 @pytest.mark.parametrize("parent_first", [True, False])
 @pytest.mark.meets("child", "replay")
-async def test_a_repaired_child_is_seen_by_a_replayed_parent(
+async def test_replayed_parent_reads_the_replayed_child(
     app: App, engine: Engine, clock: ManualClock, parent_first: bool
 ) -> None:
     broken = [True]
@@ -212,7 +208,7 @@ async def test_a_repaired_child_is_seen_by_a_replayed_parent(
 @pytest.mark.parametrize("call", ["submit_flow", "create_waitpoint", "suspend", "record_step"])
 @pytest.mark.parametrize("landed", [True, False])
 @pytest.mark.meets("crash", "reclaim", "child")
-async def test_a_worker_that_dies_on_the_way(
+async def test_worker_crash_while_children_are_started_loses_nothing(
     app: App,
     engine: Engine,
     ran: list[int],
@@ -221,7 +217,7 @@ async def test_a_worker_that_dies_on_the_way(
     call: str,
     landed: bool,
 ) -> None:
-    """Right before or right after what it asks for, with another worker going on."""
+    """Dies right before or right after the call; another worker continues."""
 
     @app.task
     async def parent(ctx: Context) -> list[int]:
@@ -252,10 +248,10 @@ async def test_a_worker_that_dies_on_the_way(
     assert sorted(ran) == [1, 2]
 
 
-async def test_children_that_were_all_called_off(
+async def test_parent_continues_when_its_children_and_join_were_cancelled(
     app: App, engine: Engine, clock: ManualClock, ran: list[int]
 ) -> None:
-    """Also the one that would wake the parent is cancelled: the engine does."""
+    """The join is cancelled too: the engine wakes the parent."""
 
     @app.task
     async def parent(ctx: Context) -> list[int]:
@@ -273,7 +269,7 @@ async def test_children_that_were_all_called_off(
         await run.result()
 
 
-async def test_a_parent_that_looks_too_early_waits_on(
+async def test_parent_resumed_too_early_waits_again(
     app: App, engine: Engine, clock: ManualClock, ran: list[int]
 ) -> None:
     @app.task
@@ -336,7 +332,7 @@ async def test_large_results_are_read_from_the_children(
     assert record.kind == "children" and b"xxx" not in (record.value or b"")
 
 
-async def test_other_children_than_before_are_an_error(
+async def test_changed_children_fail_the_run(
     app: App, engine: Engine, clock: ManualClock, ran: list[int]
 ) -> None:
     wanted = ["double"]
@@ -355,12 +351,12 @@ async def test_other_children_than_before_are_an_error(
     await engine.resume_execution(run.id)
     await worked_off(app)
     with pytest.raises(
-        RunFailed, match=r"child 0 \(task later\) is not there: others were started here before"
+        RunFailed, match=r"child 0 \(task later\) is missing: an earlier run started other children"
     ):
         await run.result()
 
 
-async def test_the_order_is_kept_as_that_of_steps(app: App, engine: Engine, ran: list[int]) -> None:
+async def test_children_follow_the_order_of_steps(app: App, engine: Engine, ran: list[int]) -> None:
     said: list[str] = []
 
     @app.task
@@ -392,19 +388,3 @@ async def test_the_order_is_kept_as_that_of_steps(app: App, engine: Engine, ran:
     await worked_off(app)
     await run.result()
     assert said == ["all"]
-
-
-def test_mistakes_are_told_when_the_call_is_made() -> None:
-    app = App("memory://")
-
-    @app.task
-    async def double(n: int) -> int:
-        return 2 * n
-
-    with pytest.raises(PayloadError, match="Expected `int`, got `str`"):
-        double.call("x")
-    for option in ({"key": "k"}, {"connection": object()}):
-        with pytest.raises(ConfigError, match="a child belongs to its parent's run and has none"):
-            double.call(1, **option)
-    with pytest.raises(ConfigError, match="give it another name"):
-        app.task(name=JOIN)(lambda: None)

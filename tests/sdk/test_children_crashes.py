@@ -1,4 +1,4 @@
-"""`kill -9` at every await of a task that waits for others, and of those; the next process goes on, and nobody starts twice."""
+"""SIGKILL at every await of a parent and its children: each child is submitted once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRIDE = {"sqlite": 5, "postgres": 7}
 
 
 async def points(folder: Path) -> int:
-    """How many there are from the first claim to the last answer, when nothing goes wrong."""
+    """The number of points from the first claim to the last answer, without a crash."""
     fuse, engine = Fuse(NEVER), memory_engine()
     app = family_app("memory://", "dry", str(folder), fuse, engine=engine)
     fused(engine, fuse, CALLS)
@@ -41,7 +41,7 @@ async def runs_on(engine: Engine, lane: str) -> int:
 
 
 async def killed_at(point: int, url: str, folder: Path, room: asyncio.Semaphore) -> bool:
-    """Whether it was killed there; in any case it is finished by the next."""
+    """Whether the process was killed there; the next process finishes the run in any case."""
     lane = f"point-{point}"
     app = family_app(url, lane, str(folder), Fuse(NEVER))
     async with room, app:

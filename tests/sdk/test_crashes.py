@@ -1,4 +1,4 @@
-"""`kill -9` at every await of a task, in a real process; another one goes on, and what was finished is not done again."""
+"""SIGKILL at every await of a task: another process continues, and recorded steps stay."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .processes import DEADLINE_S, STORES, ended, eventually, noted, started, ur
 
 AT_ONCE = 12
 STRIDE = {"sqlite": 2, "postgres": 3}
-"""A step has five points: with these strides each kind of them is met, at one step or another."""
+"""A step has five points: with these strides each of them is met, at one step or another."""
 
 
 async def points(folder: Path) -> int:
-    """How many there are from the first claim to the last answer, when nothing goes wrong."""
+    """The number of points from the first claim to the last answer, without a crash."""
     fuse = Fuse(NEVER)
     engine = memory_engine()
     app = ten_steps("memory://", str(folder), fuse, engine=engine)
@@ -36,7 +36,7 @@ async def points(folder: Path) -> int:
 
 
 async def _answered(run: Run[object]) -> bool:
-    """Whether it has ended; one that waits is answered."""
+    """Whether the run has ended; one that waits is signalled."""
     state = await run.state()
     if state == "suspended":
         await run.signal("yes", 42)
@@ -44,7 +44,7 @@ async def _answered(run: Run[object]) -> bool:
 
 
 class Crashes:
-    """One run and one process for each point; some processes at once."""
+    """One run and one process for each point; several processes at once."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url, self._folder = url, folder
@@ -85,7 +85,7 @@ class Crashes:
 
 
 def check(folder: Path, point: int) -> None:
-    """Nothing is lost, and nothing is done again that was known to be done."""
+    """Nothing is lost, and no recorded step runs again."""
     lines = noted(folder / str(point))
     for n in range(STEPS):
         ran = [at for at, line in enumerate(lines) if line == f"ran {n}"]

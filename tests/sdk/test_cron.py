@@ -1,4 +1,4 @@
-"""When cron lines fall due, above all where clocks are set forward and back."""
+"""Ticks of cron lines, above all around clock changes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,30 @@ def ticks(line: str, tz: str, after: str, until: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "tz", "after", "until", "expected"),
     [
-        # The clock leaps over 02:30: it is due right behind the gap.
-        ("30 2 * * *", "Europe/Paris", "2026-03-28", "2026-03-31", ["03-28 01:30", "03-29 01:00", "03-30 00:30"]),
-        ("30 2 * * *", "America/New_York", "2026-03-07", "2026-03-10", ["03-07 07:30", "03-08 07:00", "03-09 06:30"]),
-        # Several that are leapt over are one.
-        ("0,15,30 2 * * *", "Europe/Paris", "2026-03-29", "2026-03-29T23:00", ["03-29 01:00"]),
-        # The clock shows it twice: it is due the first time.
-        ("30 2 * * *", "Europe/Paris", "2026-10-24", "2026-10-27", ["10-24 00:30", "10-25 00:30", "10-26 01:30"]),
-        ("30 1 * * *", "America/New_York", "2026-10-31", "2026-11-03", ["10-31 05:30", "11-01 05:30", "11-02 06:30"]),
-        # Every hour is every hour, whatever the clock shows.
-        ("0 * * * *", "Europe/Paris", "2026-10-24T22:30", "2026-10-25T03:00", [f"10-2{d} {h:02}:00" for d, h in
-            ((4, 23), (5, 0), (5, 1), (5, 2), (5, 3))]),
+        # 02:30 is in the gap: the tick is right behind it.
+        ("30 2 * * *", "Europe/Paris", "2026-03-28", "2026-03-31",
+            ["03-28 01:30", "03-29 01:00", "03-30 00:30"]),
+        ("30 2 * * *", "America/New_York", "2026-03-07", "2026-03-10",
+            ["03-07 07:30", "03-08 07:00", "03-09 06:30"]),
+        # Several times in the gap are one tick.
+        ("0,15,30 2 * * *", "Europe/Paris", "2026-03-29", "2026-03-29T23:00",
+            ["03-29 01:00"]),
+        # The local time occurs twice: the first one is the tick.
+        ("30 2 * * *", "Europe/Paris", "2026-10-24", "2026-10-27",
+            ["10-24 00:30", "10-25 00:30", "10-26 01:30"]),
+        ("30 1 * * *", "America/New_York", "2026-10-31", "2026-11-03",
+            ["10-31 05:30", "11-01 05:30", "11-02 06:30"]),
+        # A line that begins with * follows real time.
+        ("0 * * * *", "Europe/Paris", "2026-10-24T22:30", "2026-10-25T03:00",
+            ["10-24 23:00", "10-25 00:00", "10-25 01:00", "10-25 02:00", "10-25 03:00"]),
         ("*/30 * * * *", "America/New_York", "2026-03-08T06:00", "2026-03-08T08:00",
             ["03-08 06:30", "03-08 07:00", "03-08 07:30", "03-08 08:00"]),
-        # A working day in its own zone.
-        ("0 9 * * MON-FRI", "Asia/Kolkata", "2026-05-01", "2026-05-05", ["05-01 03:30", "05-04 03:30"]),
+        # Working days in the time zone of the line.
+        ("0 9 * * MON-FRI", "Asia/Kolkata", "2026-05-01", "2026-05-05",
+            ["05-01 03:30", "05-04 03:30"]),
     ],
 )  # fmt: skip
-def test_where_clocks_are_set(
+def test_ticks_around_clock_changes(
     line: str, tz: str, after: str, until: str, expected: list[str]
 ) -> None:
     assert ticks(line, tz, after, until) == expected
@@ -67,10 +73,10 @@ def test_where_clocks_are_set(
     ),
     st.lists(st.integers(1, 3 * 24 * 60), min_size=1, max_size=8),
 )
-def test_it_is_the_same_from_wherever_one_looks(
+def test_ticks_do_not_depend_on_where_the_search_begins(
     line: str, tz: str, day: str, cuts: list[int]
 ) -> None:
-    """Looked at in any pieces, the ticks are those of one look: none twice, none left out."""
+    """Searched in any intervals, the ticks are those of a single search."""
     cron = Cron.of(line, tz, "schedule s")
     begin = ms(day) - DAY_MS
     edges = sorted({begin, begin + 3 * DAY_MS, *(begin + cut * MINUTE_MS for cut in cuts)})
@@ -81,7 +87,7 @@ def test_it_is_the_same_from_wherever_one_looks(
     assert cron.following(edges[0]) == whole[0]
 
 
-def test_looking_far_back_is_cheap() -> None:
+def test_search_over_a_long_interval_is_cheap() -> None:
     now = ms("2026-05-01")
     for line, back in (("* * * * *", 0), ("0 0 1 1 *", 120 * DAY_MS), ("0 0 29 2 *", 792 * DAY_MS)):
         assert Cron.of(line, "UTC", "s").last(0, now) == now - back
@@ -93,13 +99,13 @@ def test_looking_far_back_is_cheap() -> None:
     "line",
     ["", "* * * *", "* * * * * *", "61 * * * *", "x * * * *", "0 0 30 2 *", None, "*/0 * * * *"],
 )
-def test_a_bad_line_is_told(line: object) -> None:
+def test_invalid_cron_line_is_refused(line: object) -> None:
     with pytest.raises(ConfigError, match="schedule nightly: cron: five fields"):
         Cron.of(line, "UTC", "schedule nightly")
 
 
 @pytest.mark.parametrize("tz", ["", "Europe/Pariss", "../etc/passwd", None, 1, "CET+1x"])
-def test_a_bad_zone_is_told(tz: object) -> None:
+def test_unknown_time_zone_is_refused(tz: object) -> None:
     with pytest.raises(ConfigError, match="schedule nightly: tz: a time zone like Europe/Paris"):
         Cron.of("* * * * *", tz, "schedule nightly")
 

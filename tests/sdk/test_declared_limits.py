@@ -1,4 +1,4 @@
-"""Budgets of an app: a name nobody made, a redeploy with other limits, and a run that a budget holds."""
+"""Limits of an app: unknown names, a deploy with other limits, and a budget that suspends."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def app(request: pytest.FixtureRequest, engine: Engine) -> App:
 
 
 async def ended(app: App) -> None:
-    if isinstance(app._given, Served):
-        await app._given.end()
+    if isinstance(app.given_engine, Served):
+        await app.given_engine.end()
 
 
 def redeployed(app: App) -> App:
-    return App("memory://", name="shop", engine=app._given)
+    return App("memory://", name="shop", engine=app.given_engine)
 
 
 async def limits(engine: Engine, name: str = "day") -> dict[str, int]:
@@ -49,10 +49,8 @@ async def limits(engine: Engine, name: str = "day") -> dict[str, int]:
 # ---- a name nobody made
 
 
-async def test_a_mistyped_budget_is_told_with_those_that_are_known(
-    app: App, engine: Engine
-) -> None:
-    """It would otherwise be a budget without an end. Another try would not find it either."""
+async def test_unknown_budget_error_lists_the_declared_ones(app: App, engine: Engine) -> None:
+    """A retry would not find the budget either."""
     app.budget("night", hard={"tokens": 1})
     app.budget("day", hard={"tokens": 1})
     tries: list[Exception] = []
@@ -74,7 +72,7 @@ async def test_a_mistyped_budget_is_told_with_those_that_are_known(
     await ended(app)
 
 
-async def test_an_app_without_budgets_says_so(app: App, engine: Engine) -> None:
+async def test_unknown_budget_without_any_declared(app: App, engine: Engine) -> None:
     @app.task
     async def talk(ctx: Context) -> None:
         with pytest.raises(UnknownBudget, match="the app declares none"):
@@ -89,7 +87,7 @@ async def test_an_app_without_budgets_says_so(app: App, engine: Engine) -> None:
 # ---- a redeploy
 
 
-async def test_other_limits_replace_those_that_are_stored(
+async def test_declared_limits_replace_the_stored_ones(
     app: App, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     app.budget("day", hard={"tokens": 10}, resets="1d")
@@ -131,15 +129,15 @@ async def test_other_limits_replace_those_that_are_stored(
         (row["event_type"], json.loads(row["details"])["by"])
         for row in await rows(engine, "ff_operator_event")
     ]
-    by = "FF_API_TOKEN" if isinstance(app._given, Served) else "shop"
+    by = "FF_API_TOKEN" if isinstance(app.given_engine, Served) else "shop"
     assert events == [("budget_updated", by), ("quota_policy_updated", by)]
     await ended(app)
 
 
-async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
+async def test_limits_stay_if_the_token_may_not_change_them(
     engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may declare what is not there, and what is there with these limits."""
+    """It may create limits, and declare those that are stored."""
     roles = {"roles": ["submit", "work"], "namespace": "acme", "lanes": ["default"]}
     file = tokens_file(tmp_path, {"name": "worker", **roles})
     async with serve(engine, settings(FF_API_TOKENS_FILE=str(file))) as url:
@@ -172,10 +170,10 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
 
 
 @pytest.mark.meets("budget_action", "deploy")
-async def test_a_run_that_its_budget_holds_waits_and_goes_on_from_the_top(
+async def test_run_suspended_by_its_budget_runs_again_from_the_top(
     app: App, engine: Engine, clock: ManualClock
 ) -> None:
-    """It is not told that it failed, and whatever it catches, it is not run any further."""
+    """The run does not fail, and whatever it catches, it does not run on."""
     app.budget("day", hard={"tokens": 10}, on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
     began, after = [], []
 
@@ -205,5 +203,5 @@ async def test_a_run_that_its_budget_holds_waits_and_goes_on_from_the_top(
     await ended(app)
 
 
-def test_a_budget_says_what_is_wrong_with_it() -> None:
+def test_invalid_budget_names_its_field() -> None:
     assert Budget("day", hard={"t": 1}).creation("acme").namespace == "acme"

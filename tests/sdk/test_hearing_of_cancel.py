@@ -1,4 +1,4 @@
-"""A running task hears of its cancel, and of a revoked lease, long before its lease is renewed."""
+"""A running task is cancelled long before its lease is renewed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowfabric.sdk import lease_renewer
 from flowfabric.sdk.lease_renewer import LeaseRenewer
 
 PATIENCE_S = 40.0
-"""It is told within a second. How long that takes on a busy machine does not matter here: the next renewal is 200 s away."""
+"""The limit is a second; a busy machine may take longer, but the next renewal is 200 s away."""
 
 
 @pytest.fixture
@@ -23,7 +23,9 @@ def app(engine: Engine) -> App:
 
 
 @pytest.mark.parametrize("how", ["cancel", "revoke"])
-async def test_a_running_task_hears_of_its_cancel(app: App, engine: Engine, how: str) -> None:
+async def test_running_task_is_cancelled_within_a_second(
+    app: App, engine: Engine, how: str
+) -> None:
     began, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task

@@ -1,4 +1,4 @@
-"""Nodes that wait for some of several: which results they are given, and what is refused while the flow is built."""
+"""Nodes that depend on some of several: their arguments, and what is refused."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def runners(app: App, flow: FlowBuilder, says: str = "abc") -> list[Node]:
         (all_of, "abc", "cba", ["A", "B", "C"]),
     ],
 )
-async def test_a_join_is_given_the_results_of_those_that_succeeded(
+async def test_group_argument_is_the_results_of_those_that_succeeded(
     app: App,
     engine: Engine,
     clock: ManualClock,
@@ -127,7 +127,7 @@ async def test_a_join_is_given_the_results_of_those_that_succeeded(
         (let_run(race), "--c", "abc", "C"),
     ],
 )
-async def test_a_race_is_given_the_result_of_the_first(
+async def test_race_argument_is_the_first_result(
     app: App, engine: Engine, clock: ManualClock, join: Joins, says: str, order: str, result: str
 ) -> None:
     async with app.flow("races") as flow:
@@ -138,7 +138,7 @@ async def test_a_race_is_given_the_result_of_the_first(
 
 
 @with_tasks
-async def test_nobody_wins_a_race_that_all_lose(
+async def test_race_without_a_success_skips_its_successor(
     app: App, engine: Engine, clock: ManualClock
 ) -> None:
     async with app.flow("races") as flow:
@@ -151,7 +151,7 @@ async def test_nobody_wins_a_race_that_all_lose(
 @with_tasks
 @pytest.mark.meets("flow", "retry", "step")
 @pytest.mark.parametrize("join", [let_run(any_of), let_run(race)])
-async def test_who_succeeds_later_does_not_change_the_arguments(
+async def test_later_success_does_not_change_the_arguments(
     app: App, clock: ManualClock, engine: Engine, join: Joins
 ) -> None:
     seen: list[Any] = []
@@ -173,7 +173,7 @@ async def test_who_succeeds_later_does_not_change_the_arguments(
 
 
 NEEDED = "need not succeed for this node to run, so its result cannot be an argument; pass race"
-ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
+ONE_WAY = "a node depends on one any_of, race or quorum, or on all of its nodes"
 
 
 @with_tasks
@@ -187,7 +187,7 @@ ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
         ),
         (
             lambda f, t, n: f.add(t, n, after=any_of(n[0], n[1])),
-            "flow bad: argument 1: of these nodes, all must be among",
+            "flow bad: argument 1: all of these nodes must be among",
         ),
         (lambda f, t, n: f.add(t, any_of(n[0], n[1]), after=n[2]), ONE_WAY),
         (lambda f, t, n: f.add(t, any_of(n[0]), after=any_of(n[1])), ONE_WAY),
@@ -199,15 +199,15 @@ ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
         ),
         (
             lambda f, t, n: f.add(t, any_of(n)),
-            r"any_of: nodes of a flow, each by itself, as in any_of\(\*nodes\); got \[",
+            r"any_of: nodes of a flow, as in any_of\(\*nodes\); got \[",
         ),
         (
             lambda f, t, n: f.add(t, race(5)),
-            r"race: nodes of a flow, each by itself, as in race\(\*nodes\); got 5",
+            r"race: nodes of a flow, as in race\(\*nodes\); got 5",
         ),
     ],
 )
-async def test_what_cannot_be_known_to_be_there_is_refused_when_it_is_added(
+async def test_argument_that_may_not_exist_is_refused_when_added(
     app: App, build: Callable[[FlowBuilder, Any, Sequence[Node]], Node], said: str
 ) -> None:
     flow = app.flow("bad")

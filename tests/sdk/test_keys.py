@@ -1,4 +1,4 @@
-"""Keys of submissions: how long they last, and what another submission under the same key is told."""
+"""Keys of submissions: how long they last, and which submissions conflict."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_key_taken_by_a_plain_create_has_no_arguments_to_compare(
 
 
 @pytest.mark.meets("deploy", "crash")
-async def test_a_tick_that_an_older_deploy_submitted_before_it_died_is_not_submitted_again(
+async def test_tick_submitted_by_an_older_deploy_is_not_submitted_again(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
@@ -114,17 +114,17 @@ async def test_a_tick_that_an_older_deploy_submitted_before_it_died_is_not_submi
         return app
 
     old, new = deployed("old"), deployed("new")
-    await Ticker(old, engine).look()
+    await Ticker(old, engine).submit_due()
     clock.advance(60_000)
     with monkeypatch.context() as patch:
         unanswered(patch, engine, "move_schedule", 1, landed=False)
         with pytest.raises(TransportError):
-            await Ticker(old, engine).look()
-    await Ticker(new, engine).look()
+            await Ticker(old, engine).submit_due()
+    await Ticker(new, engine).submit_due()
     await worked_off(new)
     assert ran == ["old"]
     clock.advance(60_000)
-    await Ticker(new, engine).look()
+    await Ticker(new, engine).submit_due()
     await worked_off(new)
     assert ran == ["old", "new"]
 
@@ -137,7 +137,7 @@ def signature(name: str = "send") -> Signature[Any]:
         extra: dict[str, Any] | None = None,
     ) -> None: ...
 
-    return Signature(name, send, App, (type(None), ""))
+    return Signature(name, send, App, type(None), "")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def signature(name: str = "send") -> Signature[Any]:
         ((), {"extra": {"a": 2, "b": 1}, "names": {"y", "x"}, "weight": 2, "to": "a"}),
     ],
 )
-def test_the_digest_is_of_what_is_said_not_of_how(
+def test_digest_does_not_depend_on_how_arguments_are_written(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     usual = signature().digest(("a", 2.0, {"x", "y"}, {"a": 2, "b": 1}), {})
@@ -160,25 +160,23 @@ def test_a_default_that_is_given_or_added_later_does_not_change_the_digest() -> 
     def before(to: str) -> None: ...
 
     assert signature().digest(("a",), {}) == signature().digest(("a", 1), {"names": None})
-    assert signature().digest(("a",), {}) == Signature(
-        "send", before, App, (type(None), "")
-    ).digest(("a",), {})
+    assert signature().digest(("a",), {}) == Signature("send", before, App, type(None), "").digest(
+        ("a",), {}
+    )
 
 
-def test_a_default_that_cannot_be_carried_counts_as_none() -> None:
+def test_default_that_cannot_be_stored_is_ignored_by_the_digest() -> None:
     def send(to: str = object()) -> None: ...  # type: ignore[assignment]
 
-    made: Signature[Any] = Signature("send", send, App, (type(None), ""))
+    made: Signature[Any] = Signature("send", send, App, type(None), "")
     assert made.digest(("a",), {}) != made.digest((), {})
 
 
-async def test_a_time_for_no_key_is_refused(app: App, engine: Engine) -> None:
+async def test_key_ttl_without_a_key_is_refused(app: App, engine: Engine) -> None:
     @app.task
     async def send(to: str) -> None: ...
 
-    with pytest.raises(
-        ConfigError, match="key_ttl: it says how long a key lasts; give a key with it"
-    ):
+    with pytest.raises(ConfigError, match=r"key_ttl: the lifetime of a key"):
         await send.submit("a", key_ttl="1h")
     with pytest.raises(ConfigError, match="key_ttl"):
         await send.submit_many(["a"], key_ttl="1h")

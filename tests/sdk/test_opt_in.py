@@ -1,4 +1,4 @@
-"""An app on SQLite opts in to development by itself, says so, and takes `dev` as the store does."""
+"""An app on SQLite opts in to development and logs one line about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowfabric.errors import RequiresDevMode
 
 
 @pytest.mark.parametrize("said", [{}, {"dev": True}])
-async def test_an_app_opts_in_by_itself(
+async def test_sqlite_app_opts_in_and_logs_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -23,7 +23,7 @@ async def test_an_app_opts_in_by_itself(
     assert sum("SQLite (development opt-in)" in line for line in caplog.messages) == 1
 
 
-async def test_an_app_may_leave_it_to_the_environment(
+async def test_sqlite_without_dev_needs_the_environment_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)

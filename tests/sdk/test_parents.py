@@ -1,4 +1,4 @@
-"""What becomes of children when their parent ends, and of a parent when its children do."""
+"""Children of a parent that ends, and parents whose children end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 
 
 class Household:
-    """A parent of one waiting child, one waiting detached child, and a child with a waiting child of its own."""
+    """A parent of a waiting child, a waiting detached child, and a child with a waiting child."""
 
     def __init__(self, app: App) -> None:
         self.runs: list[str] = []
@@ -67,7 +67,7 @@ def child(parent: ExecutionId, at: int, name: str) -> ExecutionId:
 
 
 async def states(app: App, run: Run[Any]) -> list[str]:
-    """Of the child, the detached child, the middle one, its child, and of the two joins."""
+    """Of the child, the detached child, the middle one, its child, and the two joins."""
     middle = child(run.id, 2, "middle")
     idents = [
         child(run.id, 0, "waits"),
@@ -106,7 +106,7 @@ async def test_cancel_reaches_children_and_grandchildren(
 
 
 @pytest.mark.meets("child", "suspend")
-async def test_a_parent_that_fails_takes_its_children_along(
+async def test_failed_parent_cancels_its_children(
     app: App, engine: Engine, household: Household
 ) -> None:
     run = await household.parent.submit()
@@ -149,7 +149,7 @@ async def test_children_nobody_waits_for_end_with_the_first_lease(
 
 
 @pytest.mark.meets("child", "crash", "cancel")
-async def test_a_crash_after_the_end_loses_nothing(
+async def test_crash_after_the_last_child_ended_still_wakes_the_parent(
     app: App, engine: Engine, household: Household, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await household.parent.submit()
@@ -206,7 +206,7 @@ async def test_a_waiting_parent_is_not_run_in_between(
 
 
 @pytest.mark.meets("child", "cancel", "flow")
-async def test_a_cancelled_join_leaves_no_parent_waiting(
+async def test_parent_is_woken_when_its_join_was_cancelled(
     app: App, engine: Engine, household: Household
 ) -> None:
     run = await household.parent.submit()

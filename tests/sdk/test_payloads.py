@@ -1,4 +1,4 @@
-"""Arguments and results come back as they were given, whatever the hints allow."""
+"""Arguments and results survive the round trip, for every supported type."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def came_back(task: Any, value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
-def test_what_is_given_comes_back(kind: Any, values: st.SearchStrategy[Any]) -> None:
+def test_values_survive_the_round_trip(kind: Any, values: st.SearchStrategy[Any]) -> None:
     task = task_of(kind)
 
     @settings(max_examples=40, deadline=None, database=None)
@@ -152,7 +152,7 @@ def test_a_pydantic_model_comes_back() -> None:
         (str, "\ud800", "argument 'value'"),
     ],
 )
-def test_what_does_not_fit_is_named(kind: Any, value: Any, said: str) -> None:
+def test_value_that_does_not_fit_is_named(kind: Any, value: Any, said: str) -> None:
     with pytest.raises(PayloadError) as caught:
         task_of(kind).payload((value,), {})
     assert "task echo: " in str(caught.value) and said in str(caught.value)

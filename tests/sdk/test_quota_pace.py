@@ -1,4 +1,4 @@
-"""Work under a quota starts when the quota opens: the look that a waiting worker takes now and then plays no part."""
+"""Work under a quota starts when the quota opens, not at the next poll of a worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric import App, Engine, Worker
 from flowfabric.engine.claims import claims
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 from flowfabric.store.clock import system_clock
 from flowfabric.testing.virtual_clock import VirtualClock
 from tests.conftest import ENGINES, make_engine
@@ -21,14 +21,14 @@ from tests.remote.served import Served
 
 POLL_S = 300.0
 MOST_S = 20.0
-"""Far above the three seconds it takes, and far below one look of a worker that is not woken."""
+"""Far above the three seconds it takes, and far below one poll of an idle worker."""
 
 
 @pytest.fixture(params=ENGINES)
 def engine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Engine]:
-    monkeypatch.setattr(worker_module, "POLL_S", POLL_S)
+    monkeypatch.setattr(producer, "POLL_S", POLL_S)
     monkeypatch.setattr(claims, "POLL_S", POLL_S)
     made = make_engine(request.param, system_clock, tmp_path)  # type: ignore[arg-type]
     yield made
@@ -36,7 +36,7 @@ def engine(
 
 
 async def paced(ways: list[Engine], lanes: list[str] | None = None) -> tuple[float, list[float]]:
-    """How long seven runs take at two a second, and when each began, with a worker on each of these engines."""
+    """How long seven runs take at two per second, and when each began; one worker per engine."""
     starts: list[float] = []
     apps = [declared(App("memory://", engine=way), starts) for way in ways]
     workers = [Worker(app, lanes=lanes, loops=False) for app in apps]
@@ -86,7 +86,7 @@ async def test_two_workers_share_the_pace(engine: Engine) -> None:
 
 @pytest.mark.parametrize("lanes", [["calls"], ["calls", "default"]], ids=["one lane", "two lanes"])
 async def test_the_same_over_http(lanes: list[str], engine: Engine) -> None:
-    """A worker of one lane waits with its claim on the server, one of several lanes beside it."""
+    """A worker of one lane waits with its claim on the server, one of two lanes beside it."""
     served = Served(engine)
     try:
         at_its_pace(*await paced([cast(Engine, served)], lanes))
@@ -94,8 +94,8 @@ async def test_the_same_over_http(lanes: list[str], engine: Engine) -> None:
         await served.end()
 
 
-async def test_a_place_that_frees_elsewhere_is_taken(engine: Engine, tmp_path: Path) -> None:
-    """The place belongs to a lease that another engine on the same store holds, as another process would."""
+async def test_quota_place_freed_by_another_worker_is_used(engine: Engine, tmp_path: Path) -> None:
+    """The place belongs to a lease that another engine on the same store holds."""
     elsewhere = engine
     if engine.backend_label != "memory":
         label = {"sqlite": "sqlite-file"}.get(engine.backend_label, engine.backend_label)

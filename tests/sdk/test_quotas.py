@@ -1,4 +1,4 @@
-"""Quotas by name: declared with the app, and held by every worker."""
+"""Quotas declared with the app, and kept by every worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ PLACES = pytest.mark.parametrize(
 
 
 @PLACES
-async def test_one_at_a_time(app: App, engine: Engine, quota: Any, task: Any, submit: Any) -> None:
+async def test_concurrent_quota_runs_one_at_a_time(
+    app: App, engine: Engine, quota: Any, task: Any, submit: Any
+) -> None:
     app.quota("q", concurrent=1, **quota)
     began: list[int] = []
     go_on = asyncio.Event()
@@ -58,7 +60,7 @@ async def test_one_at_a_time(app: App, engine: Engine, quota: Any, task: Any, su
 
 
 @PLACES
-async def test_so_many_in_a_minute(
+async def test_quota_admits_so_many_per_window(
     app: App, engine: Engine, clock: ManualClock, quota: Any, task: Any, submit: Any
 ) -> None:
     app.quota("q", requests=2, per="1m", **quota)
@@ -91,7 +93,7 @@ async def test_tasks_that_name_one_quota_share_it(app: App, engine: Engine) -> N
     assert await worked_off(app) == 1
 
 
-async def test_one_that_is_there_gets_the_declared_limits(app: App, engine: Engine) -> None:
+async def test_existing_quota_gets_the_declared_limits(app: App, engine: Engine) -> None:
     app.quota("q", requests=5, per="2s", concurrent=3, lane="llm", tag="a.b=c")
     await app.engine()
     again = App("memory://", engine=engine)
@@ -135,7 +137,7 @@ async def test_one_that_is_there_gets_the_declared_limits(app: App, engine: Engi
         ({"requests": 1, "tag": {"a": "b"}}, 'quota q: tag: "key=value"'),
     ],
 )
-def test_mistakes_are_told_at_once(said: Any, told: str) -> None:
+def test_invalid_quota_is_refused_when_declared(said: Any, told: str) -> None:
     app = App("memory://")
     with pytest.raises(FlowFabricError) as caught:
         app.quota("q", **said)
@@ -143,17 +145,17 @@ def test_mistakes_are_told_at_once(said: Any, told: str) -> None:
     assert not app.quotas
 
 
-def test_names_are_told_at_once() -> None:
+def test_unknown_and_duplicate_quota_names_are_refused() -> None:
     app = App("memory://")
     app.quota("q", concurrent=1)
-    with pytest.raises(ConfigError, match="quota q: there is one of that name already"):
+    with pytest.raises(ConfigError, match="quota q: already declared"):
         app.quota("q", concurrent=2)
     with pytest.raises(FlowFabricError, match="quota: name"):
         app.quota("", concurrent=2)
     for wrong in ("openai", 4):
         with pytest.raises(
             ConfigError,
-            match=r"task call: quota: the name of one made before by app.quota\(...\), there are q",
+            match=r"task call: quota: a name declared before with app.quota\(...\), declared: q",
         ):
             app.task(name="call", quota=wrong)(lambda: None)  # type: ignore[call-overload]
     assert not app.tasks

@@ -1,4 +1,4 @@
-"""What a caller and `why` are told of a run's end, and of one that nobody can run: the cause itself, not an older error."""
+"""The reason of a run's end, for its caller and in `why`: the cause, not an older error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def app(engine: Engine) -> App:
 
 
 class Calls:
-    """A task whose first try fails; what the second does is chosen."""
+    """The first attempt fails; the second does what is chosen."""
 
     def __init__(self, app: App) -> None:
         self.then: BaseException | None = None
@@ -68,7 +68,7 @@ def calls(app: App) -> Calls:
 @pytest.mark.meets("retry", "deadline")
 @pytest.mark.meets("retry", "timeout")
 @pytest.mark.parametrize("limit", ["attempt_timeout", "execution_deadline"])
-async def test_a_run_that_expired_says_so_and_not_what_failed_before(
+async def test_reason_of_an_expired_run_is_the_timeout(
     app: App, engine: Engine, clock: ManualClock, calls: Calls, limit: str
 ) -> None:
     run = await calls.again.submit(deadline="2m")
@@ -87,7 +87,7 @@ async def test_a_run_that_expired_says_so_and_not_what_failed_before(
 
 @pytest.mark.meets("retry", "cancel")
 @pytest.mark.parametrize("reason", ["", "not needed"])
-async def test_a_run_that_was_cancelled_says_so(
+async def test_cancelled_run_has_its_reason(
     app: App, engine: Engine, clock: ManualClock, calls: Calls, reason: str
 ) -> None:
     run = await calls.again.submit()
@@ -110,7 +110,7 @@ async def test_the_last_error_is_the_reason_of_a_failure(
     assert "Fatal: no such number" in (await run.why()).reasons[0].says
 
 
-async def test_a_success_is_told_without_an_older_error(
+async def test_success_has_no_reason_of_an_earlier_failure(
     app: App, engine: Engine, clock: ManualClock, calls: Calls
 ) -> None:
     run = await calls.again.submit()
@@ -124,7 +124,7 @@ async def test_a_success_is_told_without_an_older_error(
     assert (found.outcome, found.reason) == ("success", "")
 
 
-async def test_a_task_whose_name_nobody_knows_is_told_by_its_name(
+async def test_why_names_a_task_that_no_worker_has(
     app: App, engine: Engine, clock: ManualClock
 ) -> None:
     @app.task

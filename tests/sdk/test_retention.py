@@ -1,4 +1,4 @@
-"""How long runs are kept: as their task says, else as their app does, else as the engine does."""
+"""How long runs are kept: the task's ages, else the app's, else the engine's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_how_long_a_run_is_kept(
 
 
 @pytest.mark.meets("retention", "second_tenant")
-async def test_the_loop_forgets_on_every_lane_of_every_namespace(
+async def test_retention_loop_covers_every_lane_and_namespace(
     engine: Engine, clock: ManualClock
 ) -> None:
     runs = []
@@ -78,7 +78,7 @@ async def test_the_loop_forgets_on_every_lane_of_every_namespace(
 
 
 @pytest.mark.meets("retention", "child", "delay")
-async def test_a_child_of_a_short_age_is_there_for_its_parent(
+async def test_child_with_short_retention_is_kept_until_its_parent_ends(
     engine: Engine, clock: ManualClock
 ) -> None:
     app = App("memory://", engine=engine, retention="1s")
@@ -117,7 +117,7 @@ async def test_a_child_of_a_short_age_is_there_for_its_parent(
         ({"failed": "1d"}, "retention"),
     ],
 )
-def test_an_age_that_makes_no_sense_names_its_field(given: Any, field: str) -> None:
+def test_invalid_retention_names_its_field(given: Any, field: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{field}: .*got "):
         App("memory://", retention=given)
     with pytest.raises(ConfigError, match=rf"^task works: {field}: .*got "):

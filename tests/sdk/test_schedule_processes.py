@@ -1,4 +1,4 @@
-"""Two schedulers in two processes on one store: each tick is exactly one execution, none is left out."""
+"""Two processes with one schedule: each tick is exactly one execution."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .ticking import BEGIN_MS, MINUTE_MS, SharedClock, tick, ticking
 
 LOOK_S, QUIET_LOOKS = 0.1, 10
 pytestmark = pytest.mark.timeout(900)
-"""The deadlines are those of `eventually`, which begin anew with every progress."""
+"""The deadlines are those of `eventually`, which start again at every progress."""
 
 
 class Minutes:
-    """A database, the clock of all that use it, and what they have done."""
+    """A database, the shared clock, and the recorded runs."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.folder, self.clock = url, folder, SharedClock(folder)
@@ -41,15 +41,15 @@ class Minutes:
         return started(tick, self.url, str(self.folder))
 
     async def have_run(self, minutes: set[int]) -> None:
-        """All of these, and no others, once each."""
+        """Each of these ticks has run once, and no other."""
         await eventually(lambda: self.ran() >= minutes, progress=self.ran)
         assert self.ran() == minutes
         assert await asyncio.to_thread(self.executions) == Counter(minutes)
 
     async def catch_up(self) -> None:
-        """Time goes on until every minute up to now has run: what a dead process held is given out again after a while.
+        """Moves the time until every minute up to now has run: leases of dead processes expire.
 
-        It goes on only when nothing has run for a second, or a slow machine would never come up with it.
+        The time moves only when nothing has run for a second, so that a slow machine keeps up.
         """
         had, quiet = 0, 0
 
@@ -103,7 +103,7 @@ async def drained(*processes: BaseProcess) -> None:
 
 
 async def test_two_processes_share_what_was_missed_and_what_comes(minutes: Minutes) -> None:
-    """More was missed than is submitted at once; both begin together, one dies in the middle of it."""
+    """More ticks were missed than one batch holds; one of two processes dies in between."""
     async with minutes.app as app:
         await minutes.begun(app)
         missed = MAX_AT_ONCE + 60
@@ -122,7 +122,7 @@ async def test_two_processes_share_what_was_missed_and_what_comes(minutes: Minut
                 await drained(two, three)
 
 
-async def test_a_pause_holds_in_both_and_ends_in_both(minutes: Minutes) -> None:
+async def test_pause_and_resume_apply_to_every_process(minutes: Minutes) -> None:
     async with minutes.app as app:
         await minutes.begun(app)
         engine, schedule = await app.engine(), app.schedules["minute"]

@@ -1,4 +1,4 @@
-"""Schedules on every store, with the clock in the hands of the test."""
+"""Schedules on every store, with a manual clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, PayloadError, Worker
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_S, Ticker
+from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_PAUSE_S, Ticker
 from flowfabric.testing import ManualClock
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -22,7 +22,7 @@ def at(text: str) -> int:
 
 
 class Fleet:
-    """Some processes with the same schedule, and what has been run by any of them."""
+    """Several processes with the same schedule, and what any of them has run."""
 
     def __init__(
         self, engine: Engine, clock: ManualClock, line: str, size: int = 1, **options: Any
@@ -42,8 +42,8 @@ class Fleet:
         return app
 
     async def look(self) -> list[str]:
-        """What was run of what they submitted, all looking at once."""
-        await asyncio.gather(*(ticker.look() for ticker in self.tickers))
+        """Submits by all tickers at once; the ticks that have run."""
+        await asyncio.gather(*(ticker.submit_due() for ticker in self.tickers))
         before, worker = len(self.ran), Worker(self.apps[0], concurrency=64)
         await worker.run_until_idle()
         await worker.stop()
@@ -60,13 +60,13 @@ async def test_each_tick_is_one_run(engine: Engine, clock: ManualClock) -> None:
     assert await fleet.look_at("2027-05-01T11:59:59") == []
     assert await fleet.look_at("2027-05-01T12:00") == ["2027-05-01T14:00:00+02:00"]
     assert await fleet.look_at("2027-05-01T12:00:01") == []
-    assert await fleet.tickers[0].look() == 30
+    assert await fleet.tickers[0].submit_due() == 30
     fleet.clock.now_ms = at("2027-05-01T12:04:50")
-    assert await fleet.tickers[0].look() == 10
+    assert await fleet.tickers[0].submit_due() == 10
 
 
 async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: ManualClock) -> None:
-    """Across a night in which the clock is set back, in uneven steps, all looking at once."""
+    """Across a night in which the clock is set back, in uneven steps, by all tickers at once."""
     clock.now_ms = at("2027-10-30T23:00")
     fleet = Fleet(engine, clock, "*/10 * * * *", size=2, tz="Europe/Paris")
     await fleet.look()
@@ -85,7 +85,7 @@ async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: Man
     ("catch_up", "missed"),
     [("skip", []), ("one", ["2027-05-02T11:00:00+00:00"]), ("all", None)],
 )
-async def test_a_day_away(
+async def test_ticks_missed_in_a_day_follow_catch_up(
     engine: Engine, clock: ManualClock, catch_up: str, missed: list[str] | None
 ) -> None:
     clock.now_ms = at("2027-05-01T11:30")
@@ -104,16 +104,18 @@ async def test_a_day_away(
     assert await fleet.look_at("2027-05-02T12:00:59") == ["2027-05-02T12:00:00+00:00"]
 
 
-async def test_a_great_many_missed_ones_come_in_parts(engine: Engine, clock: ManualClock) -> None:
+async def test_many_missed_ticks_are_submitted_in_batches(
+    engine: Engine, clock: ManualClock
+) -> None:
     fleet = Fleet(engine, clock, "* * * * *", catch_up="all")
     await fleet.look()
     clock.advance((MAX_AT_ONCE + 10) * MINUTE_MS)
     assert [len(await fleet.look()) for _ in range(3)] == [MAX_AT_ONCE, 10, 0]
     clock.advance(MAX_AT_ONCE * MINUTE_MS)
-    assert await fleet.tickers[0].look() == SHORTEST_S, (
+    assert await fleet.tickers[0].submit_due() == SHORTEST_PAUSE_S, (
         "there may be more, and nobody waits for the next tick"
     )
-    assert await fleet.tickers[0].look() > SHORTEST_S
+    assert await fleet.tickers[0].submit_due() > SHORTEST_PAUSE_S
 
 
 async def test_ticks_of_a_pause_are_left_out(engine: Engine, clock: ManualClock) -> None:
@@ -129,7 +131,7 @@ async def test_ticks_of_a_pause_are_left_out(engine: Engine, clock: ManualClock)
     assert await fleet.look_at("2027-05-01T15:00") == ["2027-05-01T15:00:00+00:00"]
 
 
-async def test_declared_paused_it_stays_so(engine: Engine, clock: ManualClock) -> None:
+async def test_schedule_declared_paused_stays_paused(engine: Engine, clock: ManualClock) -> None:
     clock.now_ms = at("2027-05-01T11:30")
     paused = Fleet(engine, clock, "0 * * * *", catch_up="all", paused=True)
     await paused.look()
@@ -140,8 +142,8 @@ async def test_declared_paused_it_stays_so(engine: Engine, clock: ManualClock) -
     assert await again.look_at("2027-05-01T14:00") == ["2027-05-01T14:00:00+00:00"]
 
 
-async def test_a_clock_that_is_set(engine: Engine, clock: ManualClock) -> None:
-    """Set back, nothing is run again. Left far ahead by a process whose clock was wrong, it goes on all the same."""
+async def test_changed_clock_repeats_no_tick(engine: Engine, clock: ManualClock) -> None:
+    """Set back, it repeats nothing. A mark far ahead, set by a wrong clock, does not stop it."""
     clock.now_ms = at("2027-05-01T11:59")
     fleet = Fleet(engine, clock, "0 * * * *", size=2)
     await fleet.look()
@@ -158,7 +160,7 @@ async def test_a_clock_that_is_set(engine: Engine, clock: ManualClock) -> None:
     assert await fleet.look_at("2027-05-01T14:00") == ["2027-05-01T14:00:00+00:00"]
 
 
-async def test_whoever_dies_between_submitting_and_noting_it(
+async def test_crash_between_submit_and_mark_submits_each_tick_once(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock.now_ms = at("2027-05-01T11:59")
@@ -177,7 +179,7 @@ async def test_whoever_dies_between_submitting_and_noting_it(
     assert await fleet.look() == []
 
 
-async def test_a_worker_ticks(engine: Engine, clock: ManualClock) -> None:
+async def test_worker_submits_due_ticks(engine: Engine, clock: ManualClock) -> None:
     app, ran = App("memory://", engine=engine), asyncio.Event()
     clock.now_ms = at("2027-05-01T11:59:59.950")
 
@@ -194,7 +196,7 @@ async def test_a_worker_ticks(engine: Engine, clock: ManualClock) -> None:
             await ran.wait()
 
 
-def test_what_is_wrong_is_told_when_it_is_declared() -> None:
+def test_invalid_schedule_is_refused_when_declared() -> None:
     app = App("memory://")
 
     @app.task
@@ -214,10 +216,10 @@ def test_what_is_wrong_is_told_when_it_is_declared() -> None:
             'schedule tidy: catch_up: "skip", "one" or "all"',
         ),
         (tidy, "* * * * *", {"paused": 1}, "schedule tidy: paused: True or False"),
-        (tidy, "* * * * *", {"zone": "UTC"}, "schedule tidy: zone: unknown"),
+        (tidy, "* * * * *", {"zone": "UTC"}, "schedule tidy: zone: unknown option"),
         (needy, "* * * * *", {}, "task needy: missing a required argument: 'n'"),
-        (other, "* * * * *", {"name": "o"}, "schedule o: task <lambda> is another App's"),
-        (len, "* * * * *", {}, "schedule len: a task; put @app.task below"),
+        (other, "* * * * *", {"name": "o"}, "schedule o: task <lambda> belongs to another App"),
+        (len, "* * * * *", {}, "schedule len: a task is accepted; put @app.task below"),
     ):
         with pytest.raises((ConfigError, PayloadError)) as caught:
             app.schedule(line, **options)(task)
@@ -225,7 +227,7 @@ def test_what_is_wrong_is_told_when_it_is_declared() -> None:
     assert app.schedules == {}
     app.schedule("0 * * * *")(tidy)
     app.schedule("30 * * * *", name="tidy-half")(tidy)
-    with pytest.raises(ConfigError, match="schedule tidy: there is one of that name already"):
+    with pytest.raises(ConfigError, match="schedule tidy: already declared"):
         app.schedule("0 * * * *")(tidy)
     assert repr(app.schedules["tidy-half"]) == "Schedule('tidy-half', '30 * * * *', 'UTC')"
     following = app.schedules["tidy"].following(datetime(2027, 5, 1, 12, 30, tzinfo=UTC))

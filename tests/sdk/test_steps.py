@@ -1,4 +1,4 @@
-"""Durable steps when things go wrong: lost answers, lost leases, and tasks that do not keep an order."""
+"""Recorded steps with lost answers, lost leases, and tasks that change their order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def app(memory: Engine) -> App:
 
 
 async def failed(app: App, body: Callable[[Context], Awaitable[Any]], said: str) -> None:
-    """A task with this body fails, and says this."""
+    """A task with this body fails with this text."""
 
     async def work(ctx: Context) -> Any:
         return await body(ctx)
@@ -70,7 +70,7 @@ async def test_a_step_is_recorded_again_and_not_run_again(
 
 
 @pytest.mark.parametrize("call", ["delay", "suspend"])
-async def test_a_wait_whose_answer_is_lost_is_a_wait(
+async def test_wait_with_a_lost_answer_still_parks(
     app: App, memory: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     impatient(monkeypatch)
@@ -96,7 +96,7 @@ async def test_a_wait_whose_answer_is_lost_is_a_wait(
     assert await run.result() == "gone on"
 
 
-async def test_while_the_store_is_away_a_run_does_not_fail(
+async def test_run_does_not_fail_while_the_store_is_away(
     app: App, memory: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -115,7 +115,7 @@ async def test_while_the_store_is_away_a_run_does_not_fail(
     assert (await run.result(), (await run.outcome()).total_attempt_count) == ("kept", 1)
 
 
-async def test_without_its_lease_a_task_is_cancelled_at_its_next_step(
+async def test_task_without_its_lease_is_cancelled_at_its_next_step(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -140,7 +140,7 @@ async def test_without_its_lease_a_task_is_cancelled_at_its_next_step(
 async def test_steps_that_run_together_keep_their_order(
     app: App, memory: Engine, clock: ManualClock
 ) -> None:
-    """The first to be called is the last to end; in the next run all are found where they were."""
+    """The first to be called ends last; the next run finds all at their positions."""
     ran: list[str] = []
     ended = {name: asyncio.Event() for name in "abc"}
 
@@ -210,14 +210,15 @@ async def _lying(ctx: Context) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (_chains, "step 'right 1' and step 'left 1' are reached by two asyncio tasks at once"),
+        (_chains, "step 'right 1' and step 'left 1' are called by two asyncio tasks at once"),
         (_nested, "step 'inner' is inside of another step"),
         (_beside, "sleep 'sleep at 1' cannot begin before step 'step' is finished"),
         (_forgotten, "it returned before step 'forgotten' was finished"),
         (_threaded, "step 'far': call it in the task itself, not in a thread"),
         (
             _lying,
-            "step 'lie': what it came to is not what its function says it returns: Expected `int`, got `str`",
+            "step 'lie': the result does not fit the function's return annotation: "
+            "Expected `int`, got `str`",
         ),
     ],
 )
@@ -227,7 +228,7 @@ async def test_what_has_no_order_is_refused(
     await failed(app, body, said)
 
 
-async def test_a_step_outside_a_task(app: App) -> None:
+async def test_step_outside_a_task_is_refused(app: App) -> None:
     kept: list[Context] = []
 
     @app.task
@@ -266,11 +267,11 @@ async def test_steps_are_bounded_before_they_run(app: App, monkeypatch: pytest.M
     await failed(app, numbered, "'2': one run has at most 2 steps")
     assert ran == [0, 1]
     app.tasks.clear()
-    await failed(app, large, "step 'large': it takes 1048578 bytes, at most 1048576 are kept")
+    await failed(app, large, "step 'large': 1048578 bytes, at most 1048576 are stored")
 
 
 async def _answered_and_lost(app: App, memory: Engine, clock: ManualClock, run: Any) -> None:
-    """Somebody answers, a worker takes the run and dies before it has noted the answer; the run is free again."""
+    """A worker takes the signalled run and dies before it has recorded the signal."""
     await run.signal("yes", 42)
     (work,) = await memory.claim_many(
         "default", app.capabilities, ClaimPolicy("w", "w-1", 1_000), 1
@@ -282,7 +283,7 @@ async def _answered_and_lost(app: App, memory: Engine, clock: ManualClock, run: 
 
 
 @pytest.mark.parametrize("notify", [None, lambda _: None])
-async def test_an_answer_survives_a_crash_before_it_was_noted(
+async def test_signal_survives_a_crash_before_it_was_recorded(
     app: App, memory: Engine, clock: ManualClock, notify: Any
 ) -> None:
     @app.task
@@ -298,7 +299,7 @@ async def test_an_answer_survives_a_crash_before_it_was_noted(
     assert await run.result() == [42]
 
 
-async def test_a_run_that_was_cancelled_while_it_waited_asks_again(
+async def test_replay_of_a_run_cancelled_in_a_wait_opens_a_new_waitpoint(
     app: App, memory: Engine
 ) -> None:
     asked: list[OpenWaitpoint] = []

@@ -12,7 +12,7 @@ from flowfabric.engine.executions.bulk_create import checked_runs
 from .helpers import worked_off
 
 
-async def test_they_are_alike_so_that_the_engine_checks_them_as_one(
+async def test_submitted_executions_differ_in_id_and_input_only(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
@@ -39,7 +39,9 @@ async def test_they_are_alike_so_that_the_engine_checks_them_as_one(
     )
 
 
-async def test_each_gets_its_own_arguments_and_none_is_fine(app: App, engine: Engine) -> None:
+async def test_submit_many_takes_tuples_dicts_and_single_arguments(
+    app: App, engine: Engine
+) -> None:
     @app.task
     async def add(a: int, b: int = 0) -> int:
         return a + b

@@ -1,21 +1,24 @@
-"""The blocking names, in real programs without an event loop, on SQLite and on Postgres."""
+"""The blocking SDK in programs without an event loop, on SQLite and on Postgres."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from flowfabric import App as AsyncApp
 from flowfabric import Context, PayloadError, RunCancelled, RunFailed
+from flowfabric import Run as AsyncRun
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.sync import App, Worker, any_of, quorum
+from flowfabric.sync import App, Run, Worker, any_of, quorum
+from flowfabric.sync import Context as BlockingContext
 from tests.postgres import clean_database
 
 PATIENCE = "60s"
@@ -53,7 +56,7 @@ def test_tasks_are_submitted_run_and_waited_for(app: App) -> None:
     assert (add(1), add.name, add.lane, add.__name__) == (2, "add", "sums", "add")
 
 
-def test_what_can_be_done_to_a_run(app: App) -> None:
+def test_operations_on_a_run(app: App) -> None:
     @app.task
     async def ask(ctx: Context) -> int:
         (answer,) = await ctx.suspend("answer", payload=int)
@@ -124,11 +127,30 @@ def test_the_tasks_of_another_app(url: str) -> None:
             "hello x",
             "hello y",
         ]
-    with pytest.raises(ConfigError, match="name: that App has its own"):
+    with pytest.raises(ConfigError, match="name: an existing App has its own"):
         App(declared, name="x")
 
 
-def test_schedules_are_declared_here_too() -> None:
+@pytest.mark.parametrize(
+    ("blocking", "original", "returned"),
+    [
+        (Run.result, AsyncRun.result, "R"),
+        (Run.history, AsyncRun.history, "Iterator[HistoryEntry]"),
+        (App.quota, AsyncApp.quota, "Quota"),
+        (BlockingContext.sleep, Context.sleep, "None"),
+        (BlockingContext.approval, Context.approval, "Decision"),
+    ],
+)
+def test_blocking_method_shows_the_docstring_and_signature_of_the_async_one(
+    blocking: Callable[..., object], original: Callable[..., object], returned: str
+) -> None:
+    shown = inspect.signature(blocking)
+    assert shown.parameters == inspect.signature(original).parameters
+    assert (shown.return_annotation, blocking.__doc__) == (returned, original.__doc__)
+    assert blocking.__name__ == original.__name__ and blocking.__doc__
+
+
+def test_schedule_is_declared_with_the_blocking_app() -> None:
     app = App("memory://")
 
     @app.schedule("0 9 * * *", tz="Europe/Paris")
@@ -141,7 +163,7 @@ def test_schedules_are_declared_here_too() -> None:
     )
 
 
-def test_it_is_for_threads(app: App) -> None:
+def test_blocking_calls_work_from_many_threads(app: App) -> None:
     @app.task
     def add(a: int) -> int:
         return a + 1
@@ -159,7 +181,7 @@ def test_it_is_for_threads(app: App) -> None:
     assert sorted(found) == list(range(1, 9))
 
 
-def test_inside_an_event_loop_it_says_so(tmp_path: Path) -> None:
+def test_blocking_call_inside_an_event_loop_is_refused(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path}/ff.db")
 
     @app.task
@@ -198,7 +220,7 @@ os.wait()
 """
 
 
-def test_a_program_ends_by_itself_and_a_fork_is_told(url: str, tmp_path: Path) -> None:
+def test_program_exits_cleanly_and_use_after_a_fork_is_refused(url: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     command = [sys.executable, "-W", "error", str(tmp_path / "program.py"), url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

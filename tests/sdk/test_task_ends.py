@@ -1,4 +1,4 @@
-"""However a task ends, the engine is told, and told again."""
+"""However a task ends, its outcome is reported, and reported again after a lost answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .helpers import impatient, unanswered, worked_off
 # ---- what tasks raise, catch and return
 
 
-async def test_a_task_that_swallows_its_waiting_waits_all_the_same(app: App) -> None:
+async def test_task_that_catches_its_wait_still_waits(app: App) -> None:
     seen: list[str] = []
 
     @app.task
@@ -65,7 +65,7 @@ async def test_a_task_that_swallows_its_waiting_waits_all_the_same(app: App) -> 
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_whatever_a_task_raises_is_its_failure(
+async def test_any_raised_exception_is_the_failure(
     app: App, error: BaseException, said: str, threaded: bool
 ) -> None:
     async def here() -> None:
@@ -88,7 +88,7 @@ class Unsayable(Exception):
 
 @pytest.mark.parametrize("error", [Unsayable(), CancelRun(), Fatal()])
 @pytest.mark.parametrize("cause", [None, Unsayable()])
-async def test_an_exception_without_words_ends_the_run_all_the_same(
+async def test_exception_whose_text_fails_still_ends_the_run(
     app: App, error: BaseException, cause: BaseException | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CancelRun, "__str__", Unsayable.__str__)
@@ -116,16 +116,16 @@ async def test_an_exception_without_words_ends_the_run_all_the_same(
         (None, "its result does not fit its return annotation: .*Expected `int`, got `null`"),
         (
             object(),
-            "its result cannot be carried: object cannot be carried; use builtins, a dataclass",
+            "its result cannot be stored: object cannot be stored; use builtins, a dataclass",
         ),
         (
             {"deep": [Unsayable()]},
-            r"tests\.sdk\.test_task_ends\.Unsayable cannot be carried; use builtins",
+            r"tests\.sdk\.test_task_ends\.Unsayable cannot be stored; use builtins",
         ),
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_a_result_of_another_type_fails_where_it_is_made(
+async def test_result_that_does_not_fit_its_annotation_fails_the_run(
     app: App, value: Any, said: str, threaded: bool
 ) -> None:
     async def here() -> int:
@@ -141,7 +141,7 @@ async def test_a_result_of_another_type_fails_where_it_is_made(
     assert (await run.outcome()).result is None
 
 
-async def test_a_plain_function_that_stops_an_iteration_fails(app: App) -> None:
+async def test_plain_function_that_raises_stop_iteration_fails(app: App) -> None:
     @app.task
     def empty() -> Any:
         return next(iter([]))
@@ -152,7 +152,7 @@ async def test_a_plain_function_that_stops_an_iteration_fails(app: App) -> None:
         await run.result()
 
 
-async def test_a_task_may_give_itself_up(app: App) -> None:
+async def test_task_cancels_itself(app: App) -> None:
     @app.task
     async def work() -> None:
         raise CancelRun("not\0 needed")
@@ -163,7 +163,7 @@ async def test_a_task_may_give_itself_up(app: App) -> None:
         await run.result()
 
 
-async def test_a_thread_keeps_its_slot_until_it_ends(app: App) -> None:
+async def test_thread_keeps_its_slot_until_it_ends(app: App) -> None:
     may_end = threading.Event()
     running: list[int] = []
 
@@ -221,7 +221,7 @@ async def test_middleware_that_fails_fails_the_task(app: App) -> None:
 
 
 class Odd:
-    """Fails where it is told to."""
+    """Fails at the given place."""
 
     def __init__(self, fails: str) -> None:
         self.fails = fails
@@ -250,7 +250,7 @@ class Odd:
             "task work: its result: the codec cannot encode it: LookupError: no key",
         ),
         ("type", "x", "the codec must encode to bytes, got str"),
-        ("never", "grow", "its result: it takes 12000000 bytes, at most 1048576 are kept"),
+        ("never", "grow", "its result: 12000000 bytes, at most 1048576 are stored"),
         ("decode", "x", "task work: its arguments: the codec cannot decode what is stored"),
     ],
 )
@@ -270,7 +270,7 @@ async def test_a_codec_that_fails_fails_the_run(
         await run.result()
 
 
-async def test_a_result_the_engine_does_not_take_fails_the_run(
+async def test_result_refused_by_the_engine_fails_the_run(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.sdk.serialization.MAX_PAYLOAD_BYTES", 10**9)
@@ -281,14 +281,14 @@ async def test_a_result_the_engine_does_not_take_fails_the_run(
 
     run = await work.submit()
     await worked_off(app)
-    with pytest.raises(RunFailed, match="task work: its result cannot be kept"):
+    with pytest.raises(RunFailed, match="task work: its result cannot be stored"):
         await run.result()
 
 
 # ---- ends that are not heard
 
 
-async def test_an_end_is_told_until_it_is_heard(
+async def test_report_is_repeated_until_it_is_answered(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -308,8 +308,8 @@ async def test_an_end_is_told_until_it_is_heard(
         await bad.result()
 
 
-async def test_one_refused_end_does_not_hold_the_others(app: App, memory: Engine) -> None:
-    """Of two that end together one was revoked meanwhile."""
+async def test_refused_completion_does_not_hold_up_others(app: App, memory: Engine) -> None:
+    """Of two that end together one was revoked."""
     together = asyncio.Barrier(2)
     ran: list[int] = []
 

@@ -1,4 +1,4 @@
-"""docs/tasks.md runs: its snippets print what the comments beside them say."""
+"""The snippets of docs/tasks.md print what the comments beside them say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def promised(snippet: str) -> list[str]:
-    """What is said beside each print, or below a loop of them."""
+    """The expected output beside each print, or below a loop of them."""
     beside = re.findall(r"print\(.*\)  # (.*)$", snippet, re.MULTILINE)
     below = re.findall(r"^    # (.*)$", snippet, re.MULTILINE)
     return beside + below
@@ -42,7 +42,7 @@ def test_the_snippets(
     assert sum(len(promised(snippet)) for snippet in SNIPPETS) >= 14
 
 
-def test_the_names_are_there() -> None:
+def test_documented_names_are_exported() -> None:
     for name in (
         "RunFailed",
         "RunCancelled",

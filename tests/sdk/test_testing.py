@@ -1,4 +1,4 @@
-"""The fixtures users test their tasks with: time that is moved, and what goes wrong on demand."""
+"""The fixtures for tests of tasks: a manual clock, and faults on demand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_month_passes_and_everything_happens_at_its_time(
 
 
 @pytest.mark.meets("crash", "reclaim", "step")
-async def test_a_crashed_worker_is_taken_over(
+async def test_run_of_a_crashed_worker_continues_elsewhere(
     app: App, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], ff_faults: Faults
 ) -> None:
     ran: list[str] = []
@@ -80,7 +80,7 @@ async def test_a_crashed_worker_is_taken_over(
     assert ran == ["step", "run", "run"]
 
 
-async def test_a_lost_answer_is_asked_for_again(
+async def test_lost_answer_is_requested_again(
     app: App,
     ff_clock: VirtualClock,
     ff_worker: Callable[..., Worker],
@@ -113,11 +113,11 @@ async def test_a_failing_engine_and_a_revoked_lease(
     await ff_clock.settle()
     with pytest.raises(RunFailed):
         await run.result()
-    with pytest.raises(ValueError, match="none of the engine's"):
+    with pytest.raises(ValueError, match="the engine has no operation"):
         ff_faults.drop_reply("fly")
 
 
-async def test_an_app_is_put_back_where_it_was(
+async def test_ff_app_restores_the_engine_of_the_app(
     app: App, ff_engine: Engine, ff_app: Callable[[App], App]
 ) -> None:
     assert await ff_app(app).engine() is ff_engine
@@ -125,7 +125,7 @@ async def test_an_app_is_put_back_where_it_was(
     assert app.use(ff_engine) is None
 
 
-async def test_a_clock_without_an_engine_says_so() -> None:
+async def test_clock_without_an_engine_raises() -> None:
     with pytest.raises(RuntimeError, match="drives no engine yet"):
         await VirtualClock().settle()
     with pytest.raises(ConfigError):

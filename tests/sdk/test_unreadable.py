@@ -1,4 +1,4 @@
-"""A worker meets rows that cannot be read, and failures that are no known refusal: it goes on, and so do its completions."""
+"""A worker continues after unreadable rows and unexpected errors, and reports completions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .helpers import impatient, until
 
 @in_sql
 @pytest.mark.parametrize("column", ["tags", "policy", "required_capabilities"])
-async def test_a_damaged_row_stops_no_worker(engine: Engine, column: str) -> None:
+async def test_damaged_row_does_not_stop_the_worker(engine: Engine, column: str) -> None:
     app = App("memory://", engine=engine)
 
     @app.task
@@ -39,7 +39,7 @@ async def test_a_damaged_row_stops_no_worker(engine: Engine, column: str) -> Non
 # ---- ends
 
 
-async def test_completions_that_fail_in_an_unknown_way_are_told_again(
+async def test_completions_are_repeated_after_an_unexpected_error(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -64,7 +64,7 @@ async def test_completions_that_fail_in_an_unknown_way_are_told_again(
     assert calls > 2
 
 
-async def test_one_completion_that_cannot_be_told_holds_up_no_other(
+async def test_failing_completion_does_not_hold_up_others(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     impatient(monkeypatch)
@@ -89,10 +89,12 @@ async def test_one_completion_that_cannot_be_told_holds_up_no_other(
         gate.set()
         assert [await runs[0].result(), await runs[2].result()] == [1, 3]
     assert await runs[1].state() == "active"  # its lease runs out, and it is run again
-    assert any("its end was not taken" in record.getMessage() for record in caplog.records)
+    assert any(
+        "the outcome of a run was refused" in record.getMessage() for record in caplog.records
+    )
 
 
-async def test_an_answer_for_each_completion_or_it_is_asked_again(
+async def test_missing_answers_of_a_batch_are_requested_again(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)
@@ -110,7 +112,7 @@ async def test_an_answer_for_each_completion_or_it_is_asked_again(
     assert calls == 2
 
 
-async def test_a_failure_that_cannot_be_told_at_first_is_told_again(
+async def test_report_of_a_failure_is_repeated_after_an_error(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient(monkeypatch)

@@ -1,4 +1,4 @@
-"""Time that is moved by hand passes, whatever waits: for time, for people, for other work, for room, for a worker."""
+"""A moved clock passes times, people, other work, quotas and missing workers."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_everything_else_happens_at_its_time_meanwhile(
 
 @pytest.mark.meets("child", "retry")
 @pytest.mark.ff_backend("memory", "sqlite", "postgres")
-async def test_a_child_that_is_tried_again_ends_at_its_time(
+async def test_retried_child_ends_at_its_time(
     app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker]
 ) -> None:
     tries: list[int] = []
@@ -144,7 +144,7 @@ async def test_a_child_that_is_tried_again_ends_at_its_time(
 
 @pytest.mark.parametrize("how", ["submits itself", "is tried again at once"])
 @pytest.mark.ff_backend("memory", "sqlite")
-async def test_work_that_makes_more_of_itself_is_told(
+async def test_endless_work_at_one_time_raises(
     app: App,
     ff_engine: Engine,
     ff_clock: VirtualClock,
@@ -164,12 +164,13 @@ async def test_work_that_makes_more_of_itself_is_told(
     ff_worker(app)
     await endless.submit()
     with pytest.raises(
-        RuntimeError, match=r"^time does not settle: there is still work .* runs of tasks \(2\d\d\)"
+        RuntimeError,
+        match=r"^time does not settle: work is left at this time after .*runs of tasks \(2\d\d\)",
     ):
         await passed(ff_clock, "1h")
 
 
-async def test_a_span_with_too_much_in_it_is_told(
+async def test_advance_over_too_many_stops_raises(
     app: App,
     ff_engine: Engine,
     ff_clock: VirtualClock,

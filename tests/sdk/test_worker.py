@@ -11,7 +11,7 @@ import pytest
 from flowfabric import App, Context, Engine, Worker
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.sdk import worker as workers
+from flowfabric.sdk import executor, producer
 
 from .helpers import unanswered, until, worked_off
 
@@ -35,12 +35,12 @@ async def test_stopping_waits_for_what_runs_and_takes_nothing_new(app: App) -> N
         may_end.set()
         await stopping
     assert {await first.state(), await second.state()} == {"completed", "waiting"}
-    with pytest.raises(ConfigError, match="make another one"):
+    with pytest.raises(ConfigError, match="create another Worker"):
         await worker.__aenter__()
 
 
 @pytest.mark.parametrize("cleanup", ["none", "raises", "awaits"])
-async def test_what_is_not_ready_in_time_is_given_back(
+async def test_run_not_finished_within_the_grace_is_given_back(
     app: App, memory: Engine, cleanup: str
 ) -> None:
     began = asyncio.Event()
@@ -73,7 +73,7 @@ async def test_what_is_not_ready_in_time_is_given_back(
 async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "UNWIND_S", 0.02)
+    monkeypatch.setattr(executor, "UNWIND_S", 0.02)
     began, may_end = asyncio.Event(), asyncio.Event()
 
     @app.task
@@ -98,14 +98,14 @@ async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(
 @pytest.mark.parametrize(
     "error", [Unavailable("claim_many"), ValueError("a torn row"), KeyError("lane")], ids=repr
 )
-async def test_whatever_a_claim_fails_with_it_is_asked_again(
+async def test_claim_is_repeated_after_any_error(
     app: App,
     memory: Engine,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(workers, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(producer, "FIRST_PAUSE_S", 0.001)
     real, failed = memory.claim_many, 0
 
     async def broken(*said: Any) -> Any:
@@ -128,7 +128,7 @@ async def test_whatever_a_claim_fails_with_it_is_asked_again(
     assert len(said) == 3 and all("trying again" in record.getMessage() for record in said)
 
 
-async def test_a_heartbeat_that_fails_in_an_unknown_way_goes_on(
+async def test_heartbeat_continues_after_an_unexpected_error(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app.task(name="any")(lambda: None)
@@ -146,7 +146,7 @@ async def test_a_heartbeat_that_fails_in_an_unknown_way_goes_on(
         await until(lambda: beats >= 3)
 
 
-async def test_a_worker_that_was_forgotten_registers_again(app: App, memory: Engine) -> None:
+async def test_worker_missing_in_the_registry_registers_again(app: App, memory: Engine) -> None:
     app.task(name="any")(lambda: None)
     async with Worker(app, lease="30ms", loops=False) as worker:
         await memory.mark_worker_dead(worker.instance_id)
@@ -185,8 +185,10 @@ async def test_a_lost_lease_cancels_the_task(app: App, memory: Engine) -> None:
     assert (seen, worker.done) == ([True], 2)
 
 
-async def test_a_run_that_comes_back_waits_for_its_former_self(app: App, memory: Engine) -> None:
-    """It is taken away and claimed again by the same worker, long before a renewal would tell."""
+async def test_reclaimed_run_starts_after_its_previous_handler_ended(
+    app: App, memory: Engine
+) -> None:
+    """The same worker claims the run again, long before a renewal would notice."""
     seen: list[str] = []
     began = asyncio.Event()
 
@@ -208,7 +210,7 @@ async def test_a_run_that_comes_back_waits_for_its_former_self(app: App, memory:
     assert seen == ["begins", "ends", "begins", "ends"]
 
 
-async def test_what_cannot_be_renewed_in_time_counts_as_lost(
+async def test_lease_not_renewed_in_time_counts_as_lost(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = asyncio.Event()
@@ -226,10 +228,10 @@ async def test_what_cannot_be_renewed_in_time_counts_as_lost(
     assert calls
 
 
-async def test_a_renewal_that_comes_too_late_does_not_disturb_the_end(
+async def test_late_renewal_does_not_prevent_the_completion(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is over in the store, and renewing says so, before its worker has heard it."""
+    """The run has ended in the store, and a renewal says so, before its worker is answered."""
     real = memory.complete_many
     told = asyncio.Event()
 
@@ -246,7 +248,7 @@ async def test_a_renewal_that_comes_too_late_does_not_disturb_the_end(
 
     async with Worker(app, lease="30ms", loops=False) as worker:
         run = await work.submit()
-        await until(lambda: worker._renewer.failures)
+        await until(lambda: worker.failed_renewals)
         told.set()
         await until(lambda: worker.done)
     assert await run.result() == "done"
@@ -257,7 +259,7 @@ async def test_a_renewal_that_comes_too_late_does_not_disturb_the_end(
 
 @pytest.mark.meets("second_tenant", "child")
 async def test_a_worker_runs_the_work_of_its_own_namespace(engine: Engine) -> None:
-    """Both have the same tasks, under the same names and on the same lane; so have their children and their turns."""
+    """Both namespaces have the same tasks on the same lane, with children and schedules."""
     ran: list[tuple[str, str, int]] = []
 
     def app_of(namespace: str) -> App:

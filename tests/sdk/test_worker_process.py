@@ -1,4 +1,4 @@
-"""Workers as processes of their own: handing over, stopping in order, keeping leases, sharing a lane."""
+"""Workers as processes: taking over, stopping in order, keeping leases, sharing a lane."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .processes import (
 
 
 class Place:
-    """A database, its app, and what the processes on it have written down."""
+    """A database, its app, and what the processes on it have recorded."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.folder = url, folder
@@ -69,8 +69,8 @@ async def _is(run: Any, state: str) -> bool:
     return bool(await run.state() == state)
 
 
-async def test_a_worker_that_is_told_to_stop_loses_nothing(place: Place) -> None:
-    """Its slots are all taken when it is told. What is ready within the grace is finished, the rest goes on elsewhere."""
+async def test_stopped_worker_loses_nothing(place: Place) -> None:
+    """All slots are taken. What ends within the grace is finished, the rest continues elsewhere."""
     async with place.app as app:
         lasts = app.tasks["lasts"]
         quick, slow = await lasts.submit("quick", 0.4), await lasts.submit("slow", 600.0)
@@ -92,7 +92,7 @@ async def test_a_worker_that_is_told_to_stop_loses_nothing(place: Place) -> None
 
 
 async def test_a_blocked_event_loop_keeps_its_lease(place: Place) -> None:
-    """For three times the lease, while another worker would take whatever is lost."""
+    """For three times the lease, while another worker would take what is lost."""
     async with place.app as app:
         run = await app.tasks["blocks"].submit(3.0)
         with place.worker(concurrency=1):
@@ -116,7 +116,7 @@ async def test_a_lease_that_is_taken_away_stops_the_task(place: Place) -> None:
 @pytest.mark.meets("timeout", "crash", "retry")
 @pytest.mark.parametrize("lease", ["1s", "30s"])
 async def test_a_task_with_a_timeout_outlives_its_worker(place: Place, lease: str) -> None:
-    """Killed, it has another attempt or goes on with its whole time: whether its lease ends first or its time."""
+    """After a kill the run has the whole timeout again, whether lease or timeout ends first."""
     async with place.app as app:
         run = await app.tasks["limited"].submit()
         with place.worker(lease=lease) as first:
@@ -129,7 +129,7 @@ async def test_a_task_with_a_timeout_outlives_its_worker(place: Place, lease: st
 
 
 async def test_two_workers_share_a_lane_and_keep_to_their_slots(place: Place) -> None:
-    """Two slots each: never more at once, nothing claimed beyond them, nothing done twice, both have a share."""
+    """Two slots each: never more at once, none claimed beyond them, both have a share."""
     async with place.app as app:
         runs = await app.tasks["counts"].submit_many(range(60))
         most: Counter[str] = Counter()
@@ -150,7 +150,7 @@ async def test_two_workers_share_a_lane_and_keep_to_their_slots(place: Place) ->
 
 
 def _held(place: Place) -> Counter[str]:
-    """How many each worker holds right now, in one look."""
+    """How many executions each worker holds, in one read."""
     columns = [column.name for column in TABLES["ff_exec_core"].columns]
     phase, holder = columns.index("lifecycle_phase"), columns.index("current_worker_instance_id")
     rows = read_tables(place.url, ["ff_exec_core"])["ff_exec_core"]
@@ -165,8 +165,8 @@ def _most_at_once(words: list[str]) -> int:
     return most
 
 
-async def test_a_task_nobody_here_knows_is_handed_back(place: Place) -> None:
-    """Submitted past the SDK, so that nothing keeps it from this worker."""
+async def test_run_of_an_undeclared_task_is_given_back(place: Place) -> None:
+    """Submitted without the SDK, so that nothing keeps the run from this worker."""
     async with place.app as app:
         ident = ExecutionId.solo("default")
         engine = await app.engine()

@@ -1,4 +1,4 @@
-"""A worker with its hands full takes the next with the end of the one before."""
+"""A worker whose slots are all taken completes and claims in one round trip."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Engine, Worker
-from flowfabric.sdk import worker as workers
+from flowfabric.sdk.producer import MAX_COMBINED
 from flowfabric.sdk.slots import Slots
 
 from .helpers import impatient, unanswered, until, worked_off
 
 
 class Turns:
-    """Every call that ends some and takes others: how many of each."""
+    """The calls that complete and claim: completions, lane, claims."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._real, self.calls = engine.complete_and_claim, list[tuple[int, str, int]]()
@@ -32,7 +32,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_full_hands_end_one_and_take_the_next(
+async def test_completion_claims_the_next_when_every_slot_is_taken(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, concurrency: int
 ) -> None:
     turns, busy, most = Turns(memory, monkeypatch), 0, 0
@@ -54,7 +54,7 @@ async def test_full_hands_end_one_and_take_the_next(
     assert all(taken <= ended for ended, _, taken in turns.calls)
 
 
-async def test_who_has_room_ends_without_asking_for_more(
+async def test_completion_with_free_slots_does_not_claim(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = Turns(memory, monkeypatch)
@@ -69,10 +69,10 @@ async def test_who_has_room_ends_without_asking_for_more(
     assert turns.calls == []
 
 
-async def test_many_that_end_at_once_are_told_without_asking_for_more(
+async def test_large_batch_of_completions_does_not_claim(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns, all_there = Turns(memory, monkeypatch), asyncio.Barrier(workers.MOST_AT_ONCE + 1)
+    turns, all_there = Turns(memory, monkeypatch), asyncio.Barrier(MAX_COMBINED + 1)
 
     @app.task
     async def work(n: int) -> int:
@@ -84,7 +84,7 @@ async def test_many_that_end_at_once_are_told_without_asking_for_more(
     assert turns.calls == []
 
 
-async def test_its_lanes_take_turns(
+async def test_lanes_take_turns_in_combined_completions(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = Turns(memory, monkeypatch)
@@ -98,7 +98,7 @@ async def test_its_lanes_take_turns(
     assert {lane for _, lane, taken in turns.calls if taken} == {"one", "two"}
 
 
-async def test_what_came_with_the_last_end_is_finished_before_it_stops(
+async def test_execution_claimed_by_the_last_completion_is_finished(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = Turns(memory, monkeypatch)
@@ -112,14 +112,14 @@ async def test_what_came_with_the_last_end_is_finished_before_it_stops(
     async with Worker(app, concurrency=1, loops=False) as worker:
         await turns.done.wait()
         stopping = asyncio.create_task(worker.stop())
-        await until(worker._stopping.is_set)
+        await until(lambda: worker.is_stopping)
         turns.go.set()
         await stopping
         assert worker.running == 0
     assert sorted([await run.state() for run in runs]) == ["completed", "completed", "waiting"]
 
 
-async def test_what_came_with_the_end_of_a_dead_one_is_not_begun(
+async def test_execution_claimed_by_a_crashed_worker_is_not_started(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns, ran = Turns(memory, monkeypatch), list[int]()
@@ -134,14 +134,14 @@ async def test_what_came_with_the_end_of_a_dead_one_is_not_begun(
     worker = await Worker(app, concurrency=1, loops=False).__aenter__()
     await turns.done.wait()
     dying = asyncio.create_task(worker.crash())
-    await until(lambda: worker._is_dead)
+    await until(lambda: worker.is_crashed)
     turns.go.set()
     await dying
     assert (len(ran), worker.running) == (1, 0)
 
 
 @pytest.mark.parametrize("landed", [True, False])
-async def test_an_end_is_told_until_it_is_heard(
+async def test_report_is_repeated_until_it_is_answered(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, landed: bool
 ) -> None:
     impatient(monkeypatch)
@@ -157,19 +157,19 @@ async def test_an_end_is_told_until_it_is_heard(
     assert len(calls) == 3
 
 
-async def test_room_that_is_asked_for_is_kept_but_not_taken() -> None:
-    room = Slots(2)
-    room.ask(2)
-    assert (room.left, room.is_taken) == (0, False)
-    room.answer(2, 1)
-    assert (room.left, room.is_taken) == (1, False)
-    room.take(1)
-    assert room.is_taken
-    room.take(1)
-    room.make()
-    waiting = asyncio.create_task(room.wait())
+async def test_reserved_slots_are_not_free_and_not_taken() -> None:
+    slots = Slots(2)
+    slots.reserve(2)
+    assert (slots.free, slots.are_taken) == (0, False)
+    slots.settle(2, 1)
+    assert (slots.free, slots.are_taken) == (1, False)
+    slots.take(1)
+    assert slots.are_taken
+    slots.take(1)
+    slots.release()
+    waiting = asyncio.create_task(slots.wait())
     await asyncio.sleep(0)
-    assert room.is_taken and not waiting.done()
-    room.make()
+    assert slots.are_taken and not waiting.done()
+    slots.release()
     await waiting
-    assert room.left == 1
+    assert slots.free == 1

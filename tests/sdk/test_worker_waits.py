@@ -1,4 +1,4 @@
-"""A worker that waits is woken by what it waits for, and asks by itself only now and then."""
+"""An idle worker is woken by new work, not by its poll."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from uuid import uuid4
 import pytest
 
 from flowfabric import App, CreateQuotaPolicyArgs, Worker
-from flowfabric.sdk import worker as worker_module
+from flowfabric.sdk import producer
 
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
-    """Whoever is not woken waits for an hour."""
-    monkeypatch.setattr(worker_module, "POLL_S", 3_600.0)
+    """A worker that is not woken waits for an hour."""
+    monkeypatch.setattr(producer, "POLL_S", 3_600.0)
     return App(f"sqlite:///{tmp_path / 'ff.db'}")
 
 
-async def test_new_work_wakes_it(app: App) -> None:
+async def test_new_work_wakes_an_idle_worker(app: App) -> None:
     @app.task
     async def double(n: int) -> int:
         return 2 * n
@@ -29,7 +29,7 @@ async def test_new_work_wakes_it(app: App) -> None:
             assert await (await double.submit(n)).result() == 2 * n
 
 
-async def test_room_under_a_quota_wakes_it(app: App) -> None:
+async def test_freed_quota_wakes_an_idle_worker(app: App) -> None:
     running, most = 0, 0
 
     @app.task(lane="narrow")

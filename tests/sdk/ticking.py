@@ -1,4 +1,4 @@
-"""Worker processes with a schedule, and a clock they share: it stands still until the test moves it."""
+"""Worker processes with a schedule and a shared clock that the test moves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .processes import LEASE, LOOPS, note
 
 MINUTE_MS = 60_000
 BEGIN_MS = 1_800_000_000_000 - 10
-"""Just before a full minute, so that whoever ticks looks again soon."""
+"""Just before a full minute, so that the next tick is near."""
 
 
 class SharedClock:
-    """The time is what stands in a file."""
+    """The time is the content of a file."""
 
     def __init__(self, folder: Path | str) -> None:
         self._file, self._next = Path(folder) / "clock", Path(folder) / "clock.next"
@@ -41,7 +41,7 @@ def ticking(url: str, folder: Path | str) -> App:
 
 
 async def tick(url: str, folder: str) -> None:
-    """Until SIGTERM."""
+    """Works until SIGTERM."""
     app = ticking(url, folder)
     async with app:
         worker = Worker(app, lease=LEASE, loops=LOOPS, concurrency=20)

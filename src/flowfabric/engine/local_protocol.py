@@ -34,10 +34,13 @@ from flowfabric.engine.workers.steps import Steps
 from flowfabric.errors import Unavailable
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Capabilities
+from flowfabric.store.port import Store
 
 
 class LocalEngineProtocol(EngineProtocol):
     """The operations of an engine in this process."""
+
+    store: Store
 
     @abstractmethod
     def capabilities(self) -> Capabilities:

@@ -140,6 +140,10 @@ class LocalProxy(_Delegation, LocalEngineProtocol):
 
     inner: LocalEngineProtocol
 
+    def __init__(self, inner: LocalEngineProtocol, wrap: Wrap) -> None:
+        super().__init__(inner, wrap)
+        self.store = inner.store
+
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities()
 

@@ -1,118 +1,111 @@
-"""One execution in the hands of a worker, from its claim to the moment its end is told."""
+"""One execution on a worker, from its claim until its outcome is reported."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING
 
-from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.model.lease import Work
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.exceptions import Parked
-from flowfabric.sdk.reporter import Reporter
-from flowfabric.sdk.task import Task
+from flowfabric.sdk.exceptions import Parked, Retry
+
+if TYPE_CHECKING:
+    from flowfabric.sdk.reporter import Reporter
+    from flowfabric.sdk.session import Session
 
 log = logging.getLogger("flowfabric.worker")
 
-UNKNOWN_AGAIN_MS, BROKEN_AGAIN_MS = 10_000, 1_000
+UNKNOWN_TASK_DELAY_MS, OUTAGE_DELAY_MS = 10_000, 1_000
 
 
-class Running:
-    """Why it is stopped is noted before it is cancelled: a task that is cancelled cannot tell."""
+class ActiveRun:
+    """Records why its asyncio task is cancelled; the cancellation itself carries no reason."""
 
     __slots__ = (
-        "_ends",
-        "_engine",
         "_is_ending",
-        "_is_given_back",
+        "_is_released",
+        "_reporter",
         "context",
-        "former",
+        "previous",
+        "session",
         "thread",
-        "work",
     )
 
-    def __init__(
-        self, ends: Reporter, engine: EngineProtocol, work: Work, context: Context
-    ) -> None:
-        self._ends, self._engine, self.work, self.context = ends, engine, work, context
-        self.thread: Future[Any] | None = None
-        self.former: asyncio.Task[None] | None = None
-        """It was lost and claimed again by the same worker: two of one run are not run at once."""
-        self._is_ending = self._is_given_back = False
+    def __init__(self, reporter: Reporter, session: Session) -> None:
+        self._reporter, self.session, self.context = reporter, session, Context(session)
+        self.thread: Future[object] | None = None
+        """The thread of a task that is not async, once it is started."""
+        self.previous: asyncio.Task[None] | None = None
+        """The handler of the same run under a lost lease; it ends before this one starts."""
+        self._is_ending = self._is_released = False
 
     def lose(self, handler: asyncio.Task[None]) -> None:
-        """Somebody else has it now, or nobody may any more: the task is stopped where it is.
+        """Stops the task because its lease is lost.
 
-        One that waits or ends has given its lease away itself, and is not disturbed in that.
+        A run that waits or reports its end gives its lease away itself and is not interrupted.
         """
-        if not self.context.parked and not self._is_ending:
-            self.context.lose()
+        if not self.session.is_parked and not self._is_ending:
+            self.session.lose()
             handler.cancel()
 
-    def give_back(self, handler: asyncio.Task[None]) -> None:
-        """The worker stops, and this was not ready in time."""
+    def release(self, handler: asyncio.Task[None]) -> None:
+        """Stops the task because the worker stops; another worker continues it."""
         if not self._is_ending:
-            self._is_given_back = True
+            self._is_released = True
             handler.cancel()
 
-    async def hand_back(self) -> None:
-        log.error(
-            "%s: this worker has no task %r; it is handed back",
-            self.work.execution_id,
-            self.work.execution_kind,
-        )
+    async def refuse(self) -> None:
+        """This worker has no such task. The run is tried again later, maybe by another worker."""
+        log.error("the task of an execution is not declared here; given back", extra=self._fields())
         self._end()
-        await self._ends.give_back(self.work, UNKNOWN_AGAIN_MS)
+        await self._reporter.give_back(self.session.work, UNKNOWN_TASK_DELAY_MS)
 
-    def _end(self) -> None:
-        self._is_ending = True
-        self.context.end()
-
-    async def completed(self, task: Task[..., Any], data: bytes | None) -> None:
+    async def completed(self, retry: Retry | None, data: bytes | None) -> None:
         self._end()
-        if self.context.parked:
+        if self.session.is_parked:
             log.error(
-                "%s: task %s caught what makes it wait; it waits all the same",
-                self.work.execution_id,
-                task.name,
+                "a task caught the exception that makes it wait; it waits nevertheless",
+                extra=self._fields(),
             )
-        elif not self.context.is_lost:
-            await self._ends.completed(self.work, task, data)
+        elif not self.session.is_lost:
+            await self._reporter.completed(self.session.work, retry, data)
 
-    async def unwound(self, task: Task[..., Any], error: BaseException) -> None:
-        """By what came out of the task, and by what had happened to it before."""
+    async def failed(self, retry: Retry | None, error: BaseException) -> None:
+        """Reports by the exception, and by what had happened to the run before it was raised."""
         self._end()
         if isinstance(error, KeyboardInterrupt):
             raise error
-        if self.context.parked:
+        if self.session.is_parked:
             if not isinstance(error, Parked | BaseExceptionGroup):
                 log.error(
-                    "%s: task %s failed while it went to wait",
-                    self.work.execution_id,
-                    task.name,
-                    exc_info=error,
+                    "a task failed while it began to wait", exc_info=error, extra=self._fields()
                 )
-        elif self.context.is_lost:
-            said = {"execution_id": str(self.work.execution_id), "task": task.name}
-            log.warning(
-                "%s: task %s was stopped: its lease is lost",
-                self.work.execution_id,
-                task.name,
-                extra=said,
-            )
-        elif self._is_given_back or error is self.context.broken:
-            self._warn_of_thread(task)
-            await self._ends.give_back(self.work, 0 if self._is_given_back else BROKEN_AGAIN_MS)
+        elif self.session.is_lost:
+            log.warning("a task was stopped: its lease is lost", extra=self._fields())
+        elif self._is_released or error is self.session.outage:
+            self._warn_of_thread()
+            delay_ms = 0 if self._is_released else OUTAGE_DELAY_MS
+            await self._reporter.give_back(self.session.work, delay_ms)
         else:
-            self._warn_of_thread(task)
-            await self._ends.failed(self.work, task, error)
+            self._warn_of_thread()
+            await self._reporter.failed(self.session.work, retry, error)
 
-    def _warn_of_thread(self, task: Task[..., Any]) -> None:
+    def _end(self) -> None:
+        self._is_ending = True
+        self.session.end()
+
+    def _warn_of_thread(self) -> None:
         if self.thread is not None and not self.thread.done():
             log.warning(
-                "%s: task %s cannot be stopped in its thread and runs on",
-                self.work.execution_id,
-                task.name,
+                "a task that is not async cannot be stopped in its thread and runs on",
+                extra=self._fields(),
             )
+
+    def _fields(self) -> dict[str, str | int]:
+        work = self.session.work
+        return {
+            "execution_id": str(work.execution_id),
+            "task": work.execution_kind,
+            "attempt": work.attempt_index,
+        }

@@ -1,13 +1,12 @@
-"""The app: where tasks are declared, and how one reaches the engine behind them."""
+"""The app: declares tasks, and connects to the engine behind them."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_postgres
@@ -17,22 +16,23 @@ from flowfabric.errors import ConfigError, invalid
 from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
+from flowfabric.model.budget import HardLimitAction
 from flowfabric.model.policy import RetentionPolicy
 from flowfabric.sdk.budgets import Budget, budget_id
-from flowfabric.sdk.children import JOIN
+from flowfabric.sdk.children import JOIN, JOIN_RETRY, join_function
+from flowfabric.sdk.connection import Connection
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
-from flowfabric.sdk.join_task import joining
+from flowfabric.sdk.options import ScheduleOptions, TaskOptions, capability_of
 from flowfabric.sdk.quotas import Quota, quota_id
-from flowfabric.sdk.result_waiter import Results
+from flowfabric.sdk.result_waiter import ResultWaiter
 from flowfabric.sdk.retention import Retention, ages, merged
 from flowfabric.sdk.run import Run
-from flowfabric.sdk.schedules import Schedule
-from flowfabric.sdk.schedules import made as made_schedule
+from flowfabric.sdk.schedules import Schedule, new_schedule
 from flowfabric.sdk.serialization import Codec
-from flowfabric.sdk.task import P, R, Task, capability_of
+from flowfabric.sdk.task import P, R, Task
 
 T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -41,7 +41,7 @@ _KID = "app"
 
 
 class Plain:
-    """Stored as it is."""
+    """The default codec: stores payloads unchanged."""
 
     def encode(self, data: bytes) -> bytes:
         return data
@@ -51,15 +51,30 @@ class Plain:
 
 
 class App:
-    """`App("sqlite:///ff.db")`, `App("postgresql://host/database")`, `App("http://host:9090", token=...)` for a server's, or
-    `App("memory://")` for tests.
+    """Declares tasks and connects to the database or server that stores their runs.
 
-    It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
-    Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
-    `retention` is how long runs are kept after their end, unless their task says so: a span, or `Retention(completed=, failed=)`.
-    SQLite is for development: an app opts in by itself and logs a line about it; with `dev=False` it needs FF_DEV_MODE=1.
-    Its `layers` stand around every engine it opens, the last of them outermost. Each such engine is put through `around`, and the
-    tags of everything it submits through `stamp`.
+    `url` is one of:
+
+    - `sqlite:///ff.db`: a file, for development; one line is logged about that.
+    - `postgresql://user@host/database`: run `flowfabric migrate URL` once before.
+    - `http://host:9090`, with `token="..."`: a FlowFabric server.
+    - `memory://`: for tests.
+
+    The app connects on first use and belongs to the event loop it is used in. `async with app:`
+    closes it at the end of the block.
+
+    - `name`: recorded as the creator of its runs, default `"app"`.
+    - `namespace`: that of its runs, workers, schedules, budgets and quotas, default `"default"`.
+    - `codec`: an object with `encode` and `decode` for everything that is stored, such as
+      encryption.
+    - `engine`: an open engine to use instead of `url`; the app does not close it.
+    - `dev`: with False, SQLite needs `FF_DEV_MODE=1` in the environment.
+    - `retention`: how long a run is kept after its end: a span, or
+      `Retention(completed=..., failed=...)`; default 24 hours, and 7 days after a failure.
+    - `state`, `middleware`: for every worker of the app, in front of the worker's own.
+    - `layers`: around every engine the app opens; the last one is the outermost.
+
+    Further keyword arguments are passed to `flowfabric.connect`.
     """
 
     def __init__(
@@ -77,11 +92,8 @@ class App:
         layers: Iterable[Layer] = (),
         **tuning: Any,
     ) -> None:
-        self.url, self.name, self.namespace = (
-            url,
-            checked_name(name, "name"),
-            checked_name(namespace, "namespace"),
-        )
+        self.url, self.name = url, checked_name(name, "name")
+        self.namespace = checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
         self.tasks: dict[str, Task[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
@@ -90,106 +102,134 @@ class App:
         self.state, self.middleware = list(state), list(middleware)
         self._ages = ages(retention, "retention")
         self.retention = merged(RetentionPolicy(), self._ages)
-        self.results = Results(self.engine)
         self.layers = checked(layers)
         self.around: Callable[[EngineProtocol], EngineProtocol] = self._layered
-        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _same
-        self._given, self._dev, self._tuning = engine, dev, tuning
-        self._opening: asyncio.Task[EngineProtocol] | None = None
+        """Applied to every engine the app opens."""
+        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _unchanged
+        """Applied to the tags of every submission."""
+        self.given_engine = engine
+        """The engine the app was given, by the constructor or by `use`."""
+        self._dev, self._tuning = dev, tuning
+        self._connection = Connection(self.name, self._connect)
+        self.results = ResultWaiter(self.engine)
 
-    # ---- declaring
+    # ---- declarations
 
     @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     @overload
-    def task(
-        self,
-        *,
-        name: str | None = None,
-        lane: str = "default",
-        retry: Retry | None = None,
-        timeout: Span | None = None,
-        priority: int = 0,
-        requires: Iterable[str] = (),
-        quota: str | None = None,
-        retention: Span | Retention | None = None,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Makes a function a task. Its arguments and its result are carried as its type hints say."""
+        """Declares a function as a task: `@app.task` or `@app.task(lane="mail", ...)`.
+
+        An `async def` runs on the worker's event loop, a plain `def` in a thread. Arguments and
+        result are stored as JSON by their type hints; a type that cannot be stored raises here.
+
+        - `name`: stored with the run, default that of the function.
+        - `lane`: the queue its runs wait in, default `"default"`.
+        - `retry`: a `Retry`; without it, a timeout and a raised `Retry` are retried up to three
+          times and every other exception is final.
+        - `timeout`: a span one attempt may run, waits excluded; default no limit.
+        - `priority`: 0 to 9,000, larger runs first, default 0.
+        - `requires`: capabilities a worker must offer, default none.
+        - `quota`: the name of a quota declared with `app.quota(...)`.
+        - `retention`: how long its runs are kept after their end, default that of the app.
+        """
         if function is not None:
             return self._declared(function, options)
         return lambda declared: self._declared(declared, options)
 
     def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        name = checked_name(options.pop("name", None) or function.__name__, "name")
+        name = checked_name(options.get("name") or function.__name__, "name")
+        where = f"task {name}"
         if name == JOIN:
-            raise ConfigError(
-                f"task {name}: that is what the end of ctx.children(...) is called; give it another name"
-            )
+            raise ConfigError(f"{where}: the name is reserved for ctx.children(...)")
         if name in self.tasks:
+            raise ConfigError(f"{where}: already declared; give one of them another name=...")
+        unknown = options.keys() - TaskOptions.__annotations__.keys()
+        if unknown:
+            accepted = ", ".join(TaskOptions.__annotations__)
             raise ConfigError(
-                f"task {name}: there is one of that name already; give one of them name=..."
+                f"{where}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
             )
-        lane = lane_id(options.pop("lane", "default"))
-        retry = options.pop("retry", None)
+        retry = options.get("retry")
         if retry is not None and not isinstance(retry, Retry):
-            raise ConfigError(f"task {name}: retry: a Retry, got {retry!r:.80}")
+            raise ConfigError(f"{where}: retry: a Retry is accepted, got {retry!r:.80}")
         made: Task[..., Any] = Task(
             self,
             function,
             name=name,
-            lane=lane,
+            lane=lane_id(options.get("lane", "default")),
             retry=retry,
-            timeout=options.pop("timeout", None),
-            priority=options.pop("priority", 0),
-            requires=options.pop("requires", ()),
-            quota=self._quota_of(name, options.pop("quota", None)),
-            retention=merged(
-                ages(options.pop("retention", None), f"task {name}: retention"), self._ages
-            ),
+            timeout=options.get("timeout"),
+            priority=options.get("priority", 0),
+            requires=options.get("requires", ()),
+            quota=self._quota_of(where, options.get("quota")),
+            retention=merged(ages(options.get("retention"), f"{where}: retention"), self._ages),
         )
-        if options:
-            accepted = "name, lane, retry, timeout, priority, requires, quota and retention"
-            raise ConfigError(
-                f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted"
-            )
         self.tasks[name] = made
         return made
 
-    def _quota_of(self, task: str, quota: object) -> UUID | None:
-        """A quota that nobody has made would limit nobody: a mistaken name is told here."""
+    def _quota_of(self, where: str, quota: object) -> UUID | None:
+        """An unknown quota would limit nothing, so the name is checked here."""
         if quota is None:
             return None
         if not isinstance(quota, str) or quota not in self.quotas:
             known = ", ".join(sorted(self.quotas)) or "none"
             raise ConfigError(
-                f"task {task}: quota: the name of one made before by app.quota(...), there are {known}; got {quota!r:.80}"
+                f"{where}: quota: a name declared before with app.quota(...), "
+                f"declared: {known}; got {quota!r:.80}"
             )
         return quota_id(self.namespace, quota)
 
-    def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[T], T]:
-        """Above `@app.task`: submits the task whenever the cron line falls due in the time zone, while a worker runs anywhere.
+    def schedule(
+        self, cron: str, *, tz: str = "UTC", **options: Unpack[ScheduleOptions]
+    ) -> Callable[[T], T]:
+        """Above `@app.task`: submits the task at every tick of a cron line, while a worker runs.
 
-        `catch_up` says what becomes of ticks that nobody was there for: "skip" (none), "one" (the latest), "all". Also `paused`,
-        `name` (the task's, unless it has several schedules) and `arguments`, a dict for the task.
+        Each tick is one run, however many workers there are.
+
+        - `cron`: five fields, minute hour day month weekday, such as `"0 9 * * MON-FRI"`.
+        - `tz`: the time zone of the line, default `"UTC"`.
+        - `catch_up`: for ticks missed while no worker ran: `"skip"` (default) submits none,
+          `"one"` the latest, `"all"` each.
+        - `paused`: declares the schedule paused, default False.
+        - `name`: default that of the task; required for a second schedule of the same task.
+        - `arguments`: a dict of arguments for the task, default none.
         """
 
         def declare(task: T) -> T:
             if not isinstance(task, Task):
+                name = getattr(task, "__name__", task)
                 raise ConfigError(
-                    f"schedule {getattr(task, '__name__', task)}: a task; put @app.task below @app.schedule(...)"
+                    f"schedule {name}: a task is accepted; put @app.task below @app.schedule(...)"
                 )
-            schedule = made_schedule(self, task, cron, tz, dict(options))
+            schedule = new_schedule(self, task, cron, tz, dict(options))
             self.schedules[schedule.name] = schedule
             return task
 
         return declare
 
-    def budget(self, name: str, **limits: Any) -> Budget:
-        """A budget tasks spend from, made when the app connects; one that is there already gets these limits."""
-        made = Budget(name, **limits)
+    def budget(
+        self,
+        name: str,
+        *,
+        hard: Mapping[str, int] = {},
+        soft: Mapping[str, int] = {},
+        resets: Span | None = None,
+        on_hard_limit: HardLimitAction = HardLimitAction.REJECT,
+    ) -> Budget:
+        """Declares a budget that tasks spend from with `ctx.spend(name, ...)`.
+
+        `hard` and `soft` are limits by dimension, such as `{"tokens": 100_000}`; `resets` is the
+        span after which usage starts again at zero, default never; `on_hard_limit` is what a
+        report over a hard limit does, default to refuse the report.
+
+        The budget is created when the app connects. An existing one gets these limits.
+        """
+        made = Budget(name, hard, soft, resets, on_hard_limit)
         made.creation(self.namespace)
         self.budgets.append(made)
         return made
@@ -204,81 +244,78 @@ class App:
         lane: str | None = None,
         tag: str | None = None,
     ) -> Quota:
-        """How many may start `per` span of time and run at once, of a lane, of a tag, and of tasks declared with `quota=name`.
+        """Limits how many runs start per span of time, and how many run at once.
 
-        Made when the app connects; one that is there already gets these limits.
+        `requests` runs may start within `per` (default `"1m"`), and `concurrent` may run at the
+        same time; at least one of the two is required. The quota applies to tasks declared with
+        `quota=name`, to the `lane`, and to runs with the `tag`, such as `"app.customer=acme"`.
+
+        The quota is created when the app connects. An existing one gets these limits.
         """
         made = Quota(name, requests, per, concurrent, lane, tag)
         made.checked(self.namespace)
         if name in self.quotas:
-            raise ConfigError(
-                f"quota {name}: there is one of that name already; give one of them another name"
-            )
+            raise ConfigError(f"quota {name}: already declared; give one of them another name")
         self.quotas[name] = made
         return made
 
     def budget_id(self, name: str) -> UUID:
+        """The id of the budget of this name, for the engine's own operations."""
         return budget_id(self.namespace, name)
 
-    # ---- using
+    # ---- the engine
 
     async def engine(self) -> EngineProtocol:
-        """Connected, once, however many ask; after a failure, whoever asks next tries again."""
-        opening = self._opening
-        if opening is None or _failed(opening):
-            opening = self._opening = asyncio.create_task(self._opened(), name="flowfabric-connect")
-        elif opening.get_loop() is not asyncio.get_running_loop():
-            raise ConfigError(
-                f"app {self.name}: it is connected in another event loop; use one App for each loop, "
-                "or leave the first loop through `async with app:` or `await app.close()`"
-            )
-        return opening.result() if opening.done() else await asyncio.shield(opening)
+        """The engine of the app, connected on the first call."""
+        return await self._connection.engine()
 
-    async def _opened(self) -> EngineProtocol:
-        engine = await self.another_engine() if self._given is None else self.around(self._given)
+    async def _connect(self) -> EngineProtocol:
+        given = self.given_engine
+        engine = await self.another_engine() if given is None else self.around(given)
         try:
-            if self._given is None and not is_postgres(self.url):
+            if given is None and not is_postgres(self.url):
                 await engine.prepare()
             if isinstance(engine, LocalEngineProtocol):
-                await ensure_signing_key(
-                    engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32)
-                )
-            for budget in self.budgets:
-                await budget.make(engine, self.namespace, self.name)
-            for quota in self.quotas.values():
-                await quota.make(engine, self.namespace, self.name)
+                secret = os.environ.get(SECRET) or secrets.token_hex(32)
+                await ensure_signing_key(engine, _KID, secret)
+            limits: list[Budget | Quota] = [*self.budgets, *self.quotas.values()]
+            for declared in limits:
+                await declared.make(engine, self.namespace, self.name)
         except BaseException:
-            if self._given is None:
+            if given is None:
                 await engine.close()
             raise
         return engine
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody else can reach its engine: it was given, or keeps everything in memory."""
-        return self._given is not None or is_in_memory(self.url)
+        """Whether its engine can be used in this process only: it was given, or is in memory."""
+        return self.given_engine is not None or is_in_memory(self.url)
 
     async def another_engine(self) -> EngineProtocol:
-        """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
+        """Opens a further connection, for another event loop. The caller closes it."""
         return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
 
     def _layered(self, engine: EngineProtocol) -> EngineProtocol:
         return with_layers(engine, *self.layers)
 
     def use(self, engine: EngineProtocol | None) -> EngineProtocol | None:
-        """Puts the app on this engine, for tests; None is its own again. The one that was given before is returned."""
-        given, self._given = self._given, engine
-        self._opening, self.results = None, Results(self.engine)
+        """For tests: makes the app use this engine, or with None its own again.
+
+        Returns the engine it was given before.
+        """
+        given, self.given_engine = self.given_engine, engine
+        self._connection.forget()
+        self.results = ResultWaiter(self.engine)
         return given
 
     async def close(self) -> None:
+        """Closes the connection. An engine the app was given stays open."""
         await self.results.stop()
-        opening, self._opening = self._opening, None
-        if opening is None or self._given is not None:
-            return
-        await asyncio.wait({opening})
-        if not _failed(opening):
-            await opening.result().close()
+        if self.given_engine is not None:
+            self._connection.forget()
+        else:
+            await self._connection.close()
 
     async def __aenter__(self) -> App:
         await self.engine()
@@ -287,23 +324,39 @@ class App:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    # ---- tasks and runs
+
     def named(self, task: str) -> Task[..., Any]:
+        """The declared task of this name. Raises UnknownTask."""
         found = self.tasks.get(task)
         if found is None:
             known = ", ".join(sorted(self.tasks)) or "none"
-            raise UnknownTask(f"task {task}: not declared here; there are {known}")
+            raise UnknownTask(f"task {task}: not declared here; declared: {known}")
         return found
 
     def runnable(self, kind: str) -> Task[..., Any] | None:
-        """The task a worker runs for executions of this kind, those of our own included."""
-        return self._joining if kind == JOIN else self.tasks.get(kind)
+        """The task that a worker runs for executions of this kind."""
+        return self._join_task if kind == JOIN else self.tasks.get(kind)
 
     @cached_property
-    def _joining(self) -> Task[..., Any]:
-        return joining(self)
+    def _join_task(self) -> Task[..., Any]:
+        return Task(
+            self,
+            join_function(self),
+            name=JOIN,
+            lane="default",
+            retry=JOIN_RETRY,
+            timeout=None,
+            priority=0,
+            requires=(),
+        )
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
-        """A run by its id; with its task's name, its result comes back as the task says."""
+        """A handle to an existing run, by its id.
+
+        With the `task`'s name its result is decoded by the task's return annotation; without, it
+        is the stored bytes.
+        """
         try:
             found = ExecutionId(ident)
         except (ExecutionIdError, TypeError):
@@ -311,22 +364,22 @@ class App:
         return Run(self, found, None if task is None else self.named(task))
 
     def flow(self, name: str = "flow") -> FlowBuilder:
-        """`async with app.flow("ship") as flow: ...` submits the whole graph at the end of the block, or nothing of it."""
+        """A graph of tasks: `async with app.flow("ship") as flow: ...`.
+
+        Leaving the block submits all nodes in one commit. After an exception nothing is submitted.
+        """
         return FlowBuilder(self, name)
 
     @property
     def lanes(self) -> list[str]:
+        """The lanes of its tasks, sorted."""
         return sorted({task.lane for task in self.tasks.values()})
 
     @property
     def capabilities(self) -> list[str]:
-        """What a worker with all of these tasks can run."""
+        """The capabilities a worker offers that has all of its tasks."""
         return [capability_of(name) for name in self.tasks]
 
 
-def _same(given: T) -> T:
-    return given
-
-
-def _failed(opening: asyncio.Task[EngineProtocol]) -> bool:
-    return opening.done() and (opening.cancelled() or opening.exception() is not None)
+def _unchanged(tags: Mapping[str, str]) -> Mapping[str, str]:
+    return tags

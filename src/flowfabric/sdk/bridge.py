@@ -1,4 +1,4 @@
-"""For services that take signals from outside: the token that was shown is compared with that of the waitpoint."""
+"""For services that receive signals from outside: verifies the token, then delivers the signal."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, Signal
 
 
 class BridgeError(FlowFabricError):
-    """`status` is the answer that suits HTTP."""
+    """`status` is the matching HTTP status."""
 
     status = 500
 
 
 class UnknownWaitpoint(BridgeError):
-    """There is no such open waitpoint, or its key is gone."""
+    """The waitpoint is not open, or its signing key has been removed."""
 
     status = 404
 
 
 class TokenMismatch(BridgeError):
-    """The token shown is not that of the waitpoint."""
+    """The token is not that of the waitpoint."""
 
     status = 401
 
 
 class Backend(BridgeError):
-    """The engine refused or could not be reached; `__cause__` says why."""
+    """The engine refused, or could not be reached; `__cause__` is its error."""
 
 
 async def verify_and_deliver(
@@ -42,7 +42,7 @@ async def verify_and_deliver(
     presented_token: str,
     signal: DeliverSignalArgs,
 ) -> SignalAccepted | SignalDuplicate:
-    """Delivers a signal to a waitpoint for one who has shown its token."""
+    """Delivers the signal if `presented_token` is the token of the waitpoint."""
     ident = execution_id(execution)
     try:
         stored = await engine.read_waitpoint_token(ident.partition_index, waitpoint_id)
@@ -51,11 +51,11 @@ async def verify_and_deliver(
     if stored is None:
         raise UnknownWaitpoint(f"waitpoint {waitpoint_id} is not open")
     if not hmac.compare_digest(stored.encode(), presented_token.encode(errors="surrogatepass")):
-        raise TokenMismatch(f"waitpoint {waitpoint_id}: the token does not fit")
-    told = structs.replace(
+        raise TokenMismatch(f"waitpoint {waitpoint_id}: the token does not match")
+    verified = structs.replace(
         signal, execution_id=ident, waitpoint_id=waitpoint_id, waitpoint_token=stored
     )
     try:
-        return await engine.deliver_signal(told)
+        return await engine.deliver_signal(verified)
     except EngineError as error:
         raise Backend(f"waitpoint {waitpoint_id}: {error}") from error

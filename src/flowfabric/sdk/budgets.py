@@ -1,4 +1,4 @@
-"""Budgets by name."""
+"""Budgets, addressed by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowfabric.model.budget import (
     HardLimitAction,
     UpdateBudgetArgs,
 )
-from flowfabric.sdk.changed_limits import changed
+from flowfabric.sdk.changed_limits import update_args, update_limits
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import UnknownBudget
 
@@ -24,13 +24,13 @@ _NAMES = UUID("6ef4c1f0-6f52-5b0a-9d5e-0d1f3a3f7c11")
 
 
 def budget_id(namespace: str, budget: str | UUID) -> UUID:
-    """The id behind a name: the same in every process."""
+    """The id of a name follows from it: it is the same in every process."""
     return budget if isinstance(budget, UUID) else uuid5(_NAMES, f"{namespace}/{budget}")
 
 
 @contextmanager
-def told_of_unknown(where: str, declared: Iterable[Budget]) -> Iterator[None]:
-    """A mistyped name would otherwise be a budget without an end."""
+def unknown_budget_named(where: str, declared: Iterable[Budget]) -> Iterator[None]:
+    """Turns the engine's error into one that lists the declared budgets."""
     try:
         yield
     except NotFound as error:
@@ -41,7 +41,10 @@ def told_of_unknown(where: str, declared: Iterable[Budget]) -> Iterator[None]:
 
 
 class Budget(Struct, frozen=True):
-    """Limits on what tasks may spend, per dimension: `Budget("acme/day", hard={"tokens": 100_000}, resets="1d")`."""
+    """Limits on what tasks may spend, by dimension. `App.budget` describes the fields.
+
+    `Budget("acme/day", hard={"tokens": 100_000}, resets="1d")`
+    """
 
     name: str
     hard: Mapping[str, int] = {}
@@ -70,15 +73,10 @@ class Budget(Struct, frozen=True):
         )
 
     async def make(self, engine: EngineProtocol, namespace: str, by: str) -> None:
-        """One that exists gets these limits, if it has others."""
+        """Creates the budget, or gives the existing one these limits."""
         wanted = self.creation(namespace)
         if isinstance(await engine.create_budget(wanted), BudgetCreated):
             return
-        kept = {
-            name: getattr(wanted, name)
-            for name in UpdateBudgetArgs.__struct_fields__
-            if name != "by"
-        }
 
         async def is_same() -> bool:
             return (await engine.read_budget_usage_and_limits(wanted.budget_id)).limits == {
@@ -87,6 +85,9 @@ class Budget(Struct, frozen=True):
                 for dimension, limit in zip(wanted.dimensions, limits, strict=True)
             }
 
-        await changed(
-            engine.update_budget(UpdateBudgetArgs(**kept, by=by)), "budget", self.name, is_same
+        await update_limits(
+            engine.update_budget(update_args(UpdateBudgetArgs, wanted, by)),
+            "budget",
+            self.name,
+            is_same,
         )

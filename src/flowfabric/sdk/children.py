@@ -1,15 +1,17 @@
-"""Tasks that a task starts and waits for, without a slot: submitted once, however often the parent is run.
+"""Children: tasks that a task starts and waits for, without holding a worker's slot.
 
-The children, and one execution that comes after all of them however they end, are one flow with an id that follows from the
-parent's. That last one wakes the parent; should it have ended before, the engine does when the last child ends. The parent makes
-its mailbox before it looks for the last time, and the other side looks for mailboxes after the last end: one of the two sees the
-other. The flow names its parent, so the engine cancels the children when the parent ends.
+The children and one execution that depends on all of them, the join, form a flow whose id follows
+from the parent's id. The join wakes the parent when the last child has ended; if the join itself
+was cancelled, the engine wakes the parent. No wake-up is lost: the parent creates its waitpoint
+before it reads the children's states for the last time, and the join looks for waitpoints after
+the last child has ended. The flow names its parent, so the engine cancels the children when the
+parent ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,35 +19,36 @@ from uuid import UUID, uuid4, uuid5
 
 from msgspec import Raw, Struct, structs
 
-from flowfabric.errors import StateError
+from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
 from flowfabric.model.flow import ENDED, GraphEdge, Member, Parent, SubmitFlowArgs
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
 from flowfabric.model.waitpoint import ConditionMet, ReasonCode, Single, SuspendArgs, UsePending
 from flowfabric.sdk.exceptions import ChildFailed, Retry, StepError
+from flowfabric.sdk.options import Options, capability_of
 from flowfabric.sdk.serialization import sealed, to_json, unsealed
+from flowfabric.sdk.session import Session
 
 if TYPE_CHECKING:
-    from flowfabric.sdk.context import Context
-    from flowfabric.sdk.options import Options
+    from flowfabric.sdk.app import App
     from flowfabric.sdk.task import Task
 
 CHILDREN = "children"
 JOIN = "flowfabric.children"
-"""What the last of a flow of children is called: it wakes the parent."""
+"""The task name of the join."""
 MAX_CHILDREN = 1_000
 KEPT_BYTES = 524_288
-"""Up to here results are kept with the parent as well; beyond that they are read from the children each time."""
+"""Results of this size together are copied to the parent; larger ones stay with the children."""
 READ_AT_ONCE = 32
 PARENT_ENDED = "parent_ended"
-"""The reason of a child that was cancelled because its parent had ended."""
-AGAIN = Retry(max=1_000_000, base="1s", cap="1m")
+"""The cancel reason of a child whose parent has ended."""
+JOIN_RETRY = Retry(max=1_000_000, base="1s", cap="1m")
 _NOTHING = Raw()
 
 
 class Call(Struct, frozen=True):
-    """A task with its arguments, to be run by `ctx.children(...)`. Made by `task.call(...)`."""
+    """A task with its arguments, for `ctx.children(...)`. Made by `task.call(...)`."""
 
     task: Task[..., Any]
     payload: bytes
@@ -54,7 +57,7 @@ class Call(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True):
-    """What one `ctx.children(...)` asks for."""
+    """The children of one `ctx.children(...)`."""
 
     position: int
     name: str
@@ -63,18 +66,17 @@ class Family(Struct, frozen=True):
     ids: tuple[ExecutionId, ...]
 
     @property
-    def last(self) -> ExecutionId:
-        """Of the one that wakes the parent."""
-        return ExecutionId.for_flow(self.flow_id, uuid5(self.flow_id, JOIN))
+    def join_id(self) -> ExecutionId:
+        return _join_id(self.flow_id)
 
     @property
-    def mailbox(self) -> str:
-        """Where the parent is woken."""
+    def waitpoint(self) -> str:
+        """The key of the waitpoint at which the join wakes the parent."""
         return f"{CHILDREN}:{self.position}"
 
 
 class Ended(Struct, frozen=True, omit_defaults=True):
-    """How one child ended. `away` says that its result is too large to be kept here as well."""
+    """How one child ended. `away` marks a result that is stored with the child only."""
 
     outcome: str
     reason: str = ""
@@ -83,7 +85,7 @@ class Ended(Struct, frozen=True, omit_defaults=True):
 
 
 def family(parent: ExecutionId, position: int, name: str, calls: tuple[Call, ...]) -> Family:
-    """With ids that are the same each time the parent comes here."""
+    """All ids follow from the parent's id and the position: they are the same on every run."""
     flow_id = uuid5(parent.uuid, f"{CHILDREN}:{position}")
     ids = tuple(
         ExecutionId.for_flow(flow_id, uuid5(flow_id, f"{at}:{call.task.name}"))
@@ -92,28 +94,48 @@ def family(parent: ExecutionId, position: int, name: str, calls: tuple[Call, ...
     return Family(position, name, calls, flow_id, ids)
 
 
-async def results(ctx: Context, wanted: Family, return_exceptions: bool) -> list[Any]:
-    record = await ctx._found(wanted.position, wanted.name, CHILDREN)
+def _join_id(flow_id: UUID) -> ExecutionId:
+    return ExecutionId.for_flow(flow_id, uuid5(flow_id, JOIN))
+
+
+def check_calls(session: Session, label: str, calls: Sequence[Call]) -> None:
+    where = f"task {session.task}: {CHILDREN} {label!r}"
+    for call in calls:
+        if not isinstance(call, Call) or call.task.app is not session.app:
+            raise StepError(f"{where}: calls of this app's tasks, task.call(...), got {call!r:.80}")
+    if len(calls) > MAX_CHILDREN:
+        raise StepError(f"{where}: at most {MAX_CHILDREN} at once, got {len(calls)}")
+
+
+async def results(session: Session, wanted: Family, return_exceptions: bool) -> list[Any]:
+    try:
+        return await _results(session, wanted, return_exceptions)
+    finally:
+        session.order.left(wanted.position)
+
+
+async def _results(session: Session, wanted: Family, return_exceptions: bool) -> list[Any]:
+    record = await session.found(wanted.position, wanted.name, CHILDREN)
     if record is not None:
-        ends = ctx._stored(record, list[Ended])
+        ends = session.value_of(record, list[Ended])
     else:
-        ends = await _ends(ctx, wanted)
+        ends = await _ends(session, wanted)
         if return_exceptions or all(end.outcome == "success" for end in ends):
-            await ctx._record(wanted.position, wanted.name, _kept(ends), CHILDREN)
+            await session.record(wanted.position, wanted.name, _kept(ends), CHILDREN)
     found = [
-        _result(ctx, call, ident, end)
+        _result(call, ident, end)
         for call, ident, end in zip(wanted.calls, wanted.ids, ends, strict=True)
     ]
     for each in found:
         if isinstance(each, ChildFailed) and not return_exceptions:
             raise each
     away = [at for at, end in enumerate(ends) if end.away]
-    for at, end in zip(away, await _read(ctx, [wanted.ids[at] for at in away]), strict=True):
-        found[at] = _result(ctx, wanted.calls[at], wanted.ids[at], end)
+    for at, end in zip(away, await _read(session, [wanted.ids[at] for at in away]), strict=True):
+        found[at] = _result(wanted.calls[at], wanted.ids[at], end)
     return found
 
 
-def _result(ctx: Context, call: Call, ident: ExecutionId, end: Ended) -> Any:
+def _result(call: Call, ident: ExecutionId, end: Ended) -> object:
     if end.outcome != "success":
         return ChildFailed(str(ident), call.task.name, end.outcome, end.reason)
     return None if end.away else call.task.signature.decode_result(bytes(end.value) or None)
@@ -130,114 +152,123 @@ def _kept(ends: Sequence[Ended]) -> list[Ended]:
 # ---- until all have ended
 
 
-async def _ends(ctx: Context, wanted: Family) -> list[Ended]:
-    """How they ended, if they have; else the parent is parked here."""
+async def _ends(session: Session, wanted: Family) -> list[Ended]:
+    """How the children ended. Parks the parent until all have."""
     if not wanted.calls:
         return []
-    if not ctx._first:
-        await _replay_cancelled(ctx, wanted)
-        if await _are_over(ctx, wanted):
-            return await _read(ctx, wanted.ids)
-    await ctx.ask(wanted.name, partial(ctx._engine.submit_flow, await _flow(ctx, wanted)))
+    if not session.is_first_run:
+        await _replay_cancelled(session, wanted)
+        if await _are_over(session, wanted):
+            return await _read(session, wanted.ids)
+    await session.ask(
+        wanted.name, partial(session.engine.submit_flow, await _flow(session, wanted))
+    )
     while True:
-        made = await ctx.ask(
-            wanted.name, partial(ctx._engine.create_waitpoint, ctx._work.handle, wanted.mailbox)
+        made = await session.ask(
+            wanted.name,
+            partial(session.engine.create_waitpoint, session.work.handle, wanted.waitpoint),
         )
-        if await _are_over(ctx, wanted):
-            return await _read(ctx, wanted.ids)
+        if await _are_over(session, wanted):
+            return await _read(session, wanted.ids)
         args = SuspendArgs(
             suspension_id=uuid4(),
             waitpoints=[UsePending(made.waitpoint_id)],
-            resume_condition=Single(wanted.mailbox),
+            resume_condition=Single(wanted.waitpoint),
             reason_code=ReasonCode.WAITING_FOR_CALLBACK,
-            continuation_metadata_pointer=wanted.mailbox,
-            idempotency_key=f"{wanted.mailbox}:{made.waitpoint_id}",
+            continuation_metadata_pointer=wanted.waitpoint,
+            idempotency_key=f"{wanted.waitpoint}:{made.waitpoint_id}",
         )
-        answer = await ctx.ask(wanted.name, partial(ctx._engine.suspend, ctx._work.handle, args))
+        answer = await session.ask(
+            wanted.name, partial(session.engine.suspend, session.work.handle, args)
+        )
         if not isinstance(answer, ConditionMet):
-            raise ctx._parking()
+            raise session.park()
 
 
-async def _replay_cancelled(ctx: Context, wanted: Family) -> None:
-    """Starts those again that were cancelled when the parent ended, before it was replayed."""
-    members = await ctx.ask(wanted.name, partial(ctx._engine.flow_members, wanted.flow_id))
+async def _replay_cancelled(session: Session, wanted: Family) -> None:
+    """After a replay of the parent: replays the children that its end had cancelled."""
+    members = await session.ask(wanted.name, partial(session.engine.flow_members, wanted.flow_id))
     ours = set(wanted.ids)
     cancelled = [
         member.id
         for member in members
         if member.id in ours and member.terminal_outcome == "cancelled"
     ]
-    for ident, end in zip(cancelled, await _read(ctx, cancelled), strict=True):
+    for ident, end in zip(cancelled, await _read(session, cancelled), strict=True):
         if end.reason == PARENT_ENDED:
-            with suppress(StateError):  # another run of the parent has replayed it already
-                await ctx.ask(
+            with suppress(StateError):  # replayed by an earlier run of the parent
+                await session.ask(
                     wanted.name,
-                    partial(ctx._engine.replay_execution, ReplayExecutionArgs(execution_id=ident)),
+                    partial(
+                        session.engine.replay_execution, ReplayExecutionArgs(execution_id=ident)
+                    ),
                 )
 
 
-async def _are_over(ctx: Context, wanted: Family) -> bool:
-    """Whether all have ended. Raises if others were submitted here before: the flow is there whole or not at all."""
-    members = await ctx.ask(wanted.name, partial(ctx._engine.flow_members, wanted.flow_id))
+async def _are_over(session: Session, wanted: Family) -> bool:
+    """Whether all have ended. Raises if an earlier run submitted other children here."""
+    members = await session.ask(wanted.name, partial(session.engine.flow_members, wanted.flow_id))
     if not members:
         return False
     found: dict[ExecutionId, Member] = {member.id: member for member in members}
     for at, ident in enumerate(wanted.ids):
         if ident not in found:
             raise StepError(
-                f"task {ctx.task}: {CHILDREN} {wanted.name!r}: child {at} (task {wanted.calls[at].task.name}) is not there: "
-                "others were started here before, or it ended so long ago that it is forgotten. "
-                "Submit it anew, or bring the old order back"
+                f"task {session.task}: {CHILDREN} {wanted.name!r}: child {at} (task "
+                f"{wanted.calls[at].task.name}) is missing: an earlier run started other children "
+                "here, or it has been removed since it ended. Restore the order, or submit a new "
+                "run"
             )
     return all(found[ident].is_ended for ident in wanted.ids)
 
 
-async def _read(ctx: Context, idents: Sequence[ExecutionId]) -> list[Ended]:
+async def _read(session: Session, idents: Sequence[ExecutionId]) -> list[Ended]:
     found: list[Ended] = []
     for at in range(0, len(idents), READ_AT_ONCE):
         found += await asyncio.gather(
-            *(_read_one(ctx, ident) for ident in idents[at : at + READ_AT_ONCE])
+            *(_read_one(session, ident) for ident in idents[at : at + READ_AT_ONCE])
         )
     return found
 
 
-async def _read_one(ctx: Context, ident: ExecutionId) -> Ended:
-    outcome: ExecutionOutcome | None = await ctx.ask(
-        CHILDREN, partial(ctx._engine.read_outcome, ident)
+async def _read_one(session: Session, ident: ExecutionId) -> Ended:
+    outcome: ExecutionOutcome | None = await session.ask(
+        CHILDREN, partial(session.engine.read_outcome, ident)
     )
     if outcome is None:
         raise StepError(
-            f"task {ctx.task}: the result of {ident} is wanted, and it is forgotten. Submit it anew"
+            f"task {session.task}: child {ident} has been removed since it ended, and its result "
+            "with it. Submit a new run"
         )
     if outcome.terminal_outcome != "success":
         return Ended(outcome.terminal_outcome, outcome.reason)
     if outcome.result is None:
         return Ended("success")
     return Ended(
-        "success", value=Raw(unsealed(ctx._app.codec, outcome.result, f"the result of {ident}"))
+        "success", value=Raw(unsealed(session.app.codec, outcome.result, f"the result of {ident}"))
     )
 
 
 # ---- submitting
 
 
-async def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
-    last = _last(ctx, wanted)
+async def _flow(session: Session, wanted: Family) -> SubmitFlowArgs:
+    join = _join(session, wanted)
     nodes = []
     for call, ident in zip(wanted.calls, wanted.ids, strict=True):
         made = await call.options.dated_by(
-            ctx._engine, call.task.creation(ident, call.payload, call.options)
+            session.engine, call.task.creation(ident, call.payload, call.options)
         )
-        nodes.append(structs.replace(made, tags={**made.tags, "parent.run": str(ctx.execution_id)}))
+        nodes.append(structs.replace(made, tags={**made.tags, "parent.run": str(session.id)}))
     return SubmitFlowArgs(
         flow_id=wanted.flow_id,
-        nodes=[*nodes, last],
-        edges=[GraphEdge(ident, last.execution_id, dependency_kind=ENDED) for ident in wanted.ids],
+        nodes=[*nodes, join],
+        edges=[GraphEdge(ident, join.execution_id, dependency_kind=ENDED) for ident in wanted.ids],
         flow_kind=CHILDREN,
-        namespace=ctx._app.namespace,
+        namespace=session.app.namespace,
         parent=Parent(
-            execution_id=ctx.execution_id,
-            waitpoint_key=wanted.mailbox,
+            execution_id=session.id,
+            waitpoint_key=wanted.waitpoint,
             detached=tuple(
                 ident for call, ident in zip(wanted.calls, wanted.ids, strict=True) if call.detached
             ),
@@ -245,28 +276,56 @@ async def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
     )
 
 
-def _last(ctx: Context, wanted: Family) -> CreateExecutionArgs:
-    """It runs where the parent does: whoever can run that one can wake it."""
-    from flowfabric.sdk.task import capability_of
-
-    payload = to_json({"parent": str(ctx.execution_id), "mailbox": wanted.mailbox})
-    priority = ctx._app.tasks[ctx.task].priority if ctx.task in ctx._app.tasks else 0
+def _join(session: Session, wanted: Family) -> CreateExecutionArgs:
+    """Requires what the parent requires, so that every worker of the parent can run it."""
+    payload = to_json({"parent": str(session.id), "mailbox": wanted.waitpoint})
+    priority = session.app.tasks[session.task].priority if session.task in session.app.tasks else 0
     return CreateExecutionArgs(
-        execution_id=wanted.last,
-        lane_id=ctx.lane,
-        namespace=ctx._app.namespace,
+        execution_id=wanted.join_id,
+        lane_id=session.lane,
+        namespace=session.app.namespace,
         execution_kind=JOIN,
-        input_payload=sealed(ctx._app.codec, payload, f"task {JOIN}: its arguments"),
+        input_payload=sealed(session.app.codec, payload, f"task {JOIN}: its arguments"),
         payload_encoding="json",
         priority=priority,
-        creator_identity=ctx._app.name,
-        tags={"parent.run": str(ctx.execution_id)},
+        creator_identity=session.app.name,
+        tags={"parent.run": str(session.id)},
         policy=ExecutionPolicy(
             priority=priority,
-            retry_policy=AGAIN.policy(),
+            retry_policy=JOIN_RETRY.policy(),
             routing_requirements=RoutingRequirements(
-                required_capabilities=(capability_of(ctx.task),)
+                required_capabilities=(capability_of(session.task),)
             ),
-            retention_policy=ctx._app.retention,
+            retention_policy=session.app.retention,
         ),
     )
+
+
+# ---- the join
+
+
+def join_function(app: App) -> Callable[[str, str], Coroutine[Any, Any, None]]:
+    """The function of the task `JOIN`. Its parameter names are part of stored payloads."""
+
+    async def join(parent: str, mailbox: str) -> None:
+        await _wake(app, parent, mailbox)
+
+    return join
+
+
+async def _wake(app: App, parent: str, waitpoint_key: str) -> None:
+    """Signals every waitpoint of that key. A parent without one reads the states itself."""
+    engine, run, after = await app.engine(), app.run(parent), None
+    source = str(_join_id(uuid5(run.id.uuid, waitpoint_key)))
+    while True:
+        try:
+            page = await engine.list_pending_waitpoints(run.id, after)
+        except NotFound:
+            return
+        for waitpoint in page.items:
+            if waitpoint.waitpoint_key == waitpoint_key:
+                with suppress(NotFound, StateError):  # the parent has been resumed already
+                    await run.signal("ended", source=source, waitpoint=waitpoint.waitpoint_id)
+        after = page.next_cursor
+        if after is None:
+            return

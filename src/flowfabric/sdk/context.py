@@ -1,150 +1,61 @@
-"""What a task can ask for while it runs: steps that are done once, waiting without a slot, output, budgets."""
+"""The context of an async task: steps, waits, children, output and budgets."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal
 from uuid import UUID
 
-import msgspec
-
-from flowfabric.errors import EngineError
 from flowfabric.model.budget import HardBreach, HardLimitAction, UsageDimensions
-from flowfabric.model.lease import Work
-from flowfabric.model.step import StepRecord
 from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
-from flowfabric.model.waitpoint import (
-    APPROVED,
-    REJECTED,
-    Condition,
-    Count,
-    CountKind,
-    ReasonCode,
-    Single,
-)
-from flowfabric.sdk.budgets import budget_id, told_of_unknown
-from flowfabric.sdk.call_user_code import called
-from flowfabric.sdk.children import CHILDREN, MAX_CHILDREN, Call, Family, family, results
+from flowfabric.model.waitpoint import Condition, ReasonCode, Single
+from flowfabric.sdk.budgets import budget_id, unknown_budget_named
+from flowfabric.sdk.children import CHILDREN, Call, check_calls, family, results
 from flowfabric.sdk.durations import Span, millis
-from flowfabric.sdk.exceptions import BudgetExceeded, Parked, PayloadError, Rejected, StepError
-from flowfabric.sdk.retry import is_away, is_lost, persist
-from flowfabric.sdk.serialization import from_json, result_of, sealed, to_json, unsealed
-from flowfabric.sdk.step_order import STEP, StepOrder
-from flowfabric.sdk.waiting import wait_for
-from flowfabric.sdk.waitpoints import Decision, Notify, Signal, Wait, decided, schema_of
-
-if TYPE_CHECKING:
-    from flowfabric.engine.protocol import EngineProtocol
-    from flowfabric.sdk.app import App
-
-T = TypeVar("T")
-log = logging.getLogger("flowfabric.task")
+from flowfabric.sdk.exceptions import BudgetExceeded
+from flowfabric.sdk.invoke import call_user_code
+from flowfabric.sdk.serialization import result_of, to_json
+from flowfabric.sdk.session import RunInfo
+from flowfabric.sdk.step_order import STEP
+from flowfabric.sdk.waiting import new_wait, wait_for, wait_for_decision
+from flowfabric.sdk.waitpoints import Decision, Notify, Signal
 
 
-class Context:
-    """Given to a task whose first parameter is annotated with it."""
+class Context(RunInfo):
+    """A task whose first parameter is annotated `Context` receives the context of its run.
 
-    def __init__(self, app: App, engine: EngineProtocol, work: Work, lane: str) -> None:
-        self._app, self._engine, self._work = app, engine, work
-        self.execution_id, self.attempt, self.tags = (
-            work.execution_id,
-            work.attempt_index,
-            work.tags,
-        )
-        self.raw_input, self.task, self.lane = work.input_payload, work.execution_kind, lane
-        self._loop, self._ended = asyncio.get_running_loop(), False
-        self.parked = self.is_lost = False
-        self.broken: EngineError | None = None
-        self.when_lost: Callable[[], None] | None = None
-        self._first = not work.attempt_index and work.lease_epoch <= 1
-        self._records: dict[int, StepRecord] | None = {} if self._first else None
+    A task can run more than once: after a wait, a retry or a crash it runs again from the top, and
+    completed steps and waits return their recorded results. They must be reached in the same order
+    on every run.
+    """
 
-    @cached_property
-    def order(self) -> StepOrder:
-        """Made when the first step is reached: many tasks have none."""
-        found = StepOrder(self.task, self._loop)
-        if self._ended:
-            found.end()
-        return found
-
-    def check_finished(self) -> None:
-        if "order" in self.__dict__:
-            self.order.check_finished()
-
-    def end(self) -> None:
-        self._ended = True
-        if "order" in self.__dict__:
-            self.order.end()
-
-    @cached_property
+    @property
     def lost(self) -> asyncio.Event:
-        """Set when somebody else has the run now, or nobody may have it any more."""
-        found = asyncio.Event()
-        if self.is_lost:
-            found.set()
-        return found
-
-    @cached_property
-    def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        extra = {"execution_id": str(self.execution_id), "task": self.task, "attempt": self.attempt}
-        return logging.LoggerAdapter(log, extra)
-
-    def check_goes_on(self, what: str) -> None:
-        """For what runs in a thread, and is not stopped by being cancelled."""
-        if self.is_lost:
-            raise asyncio.CancelledError(f"task {self.task}: {what}: the lease is lost")
-        if self._ended:
-            raise asyncio.CancelledError(f"task {self.task}: {what}: this run of it was given up")
-
-    def lose(self) -> None:
-        self.is_lost = True
-        self.lost.set()
-        if self.when_lost is not None:
-            self.when_lost()
-
-    # ---- asking the engine
-
-    async def ask(self, what: str, call: Callable[[], Awaitable[T]], *, twice: bool = True) -> T:
-        """The engine, again when it was away for a moment. A lease that is gone ends the task here, as a cancellation."""
-        self._check(what)
-        try:
-            return await persist(call, twice=twice)
-        except EngineError as error:
-            if is_lost(error):
-                self.lose()
-                raise asyncio.CancelledError(
-                    f"task {self.task}: {what}: the lease is lost: {error}"
-                ) from error
-            if is_away(error):
-                self.broken = error
-            raise
-
-    def _check(self, what: str) -> None:
-        if self.parked:
-            raise Parked
-        self.order.check_here(what)
-
-    def _parking(self) -> Parked:
-        self.parked = True
-        return Parked()
-
-    async def _now(self) -> int:
-        return await self.ask("the time", self._engine.server_time_ms)
+        """Set when the lease is lost. The task is cancelled at the same time."""
+        return self._session.lost
 
     # ---- steps
 
     def step(
         self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Coroutine[Any, Any, Any]:
-        """Runs it once: when the task is run again, after a crash or a wait, what it came to is returned instead.
+        """Calls `function(*args, **kwargs)` once per run and records its result.
 
-        Steps may run together: `await asyncio.gather(ctx.step(...), ctx.step(...))`. They are numbered as they are called.
+        When the task runs again, the recorded result is returned and the function is not called.
+        A worker that dies between the call and the record leaves the step to be called again.
+        In an async task, an async function runs on the event loop and any other in a thread. In a
+        plain task, a plain function runs in the task's own thread.
+
+        `name` is unique within the task and has 1 to 256 bytes. The result is stored as JSON, at
+        most 1 MiB, and decoded by the function's return annotation. One run has at most 10,000
+        steps, waits included.
+
+        Async steps may run together, `await asyncio.gather(ctx.step(...), ctx.step(...))`; they
+        are numbered in the order of the calls.
         """
-        self._check(f"step {name!r}")
-        return self._step(self.order.reach(name, STEP), name, function, args, kwargs)
+        self._session.check(f"step {name!r}")
+        return self._step(self._session.order.reach(name, STEP), name, function, args, kwargs)
 
     async def _step(
         self,
@@ -154,95 +65,56 @@ class Context:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
+        session = self._session
         try:
-            record = await self._found(position, name, STEP)
+            record = await session.found(position, name, STEP)
             if record is None:
-                with self.order.inside(f"step {name!r}"):
-                    value = await called(function, args, kwargs)
-                record = await self._record(position, name, value, STEP)
-            return self._stored(record, result_of(function))
+                with session.order.inside(f"step {name!r}"):
+                    value = await call_user_code(function, args, kwargs)
+                record = await session.record(position, name, value, STEP)
+            return session.value_of(record, result_of(function))
         finally:
-            self.order.left(position)
+            session.order.left(position)
 
-    async def _found(self, position: int, name: str, kind: str) -> StepRecord | None:
-        """What is there already, if it is the same: steps are reached in the order in which they were reached before."""
-        if self._records is None:
-            steps = await self.ask(
-                f"{kind} {name!r}", lambda: self._engine.read_steps(self.execution_id)
-            )
-            self._records = {step.position: step for step in steps}
-        record = self._records.get(position)
-        if record is not None and (record.name, record.kind) != (name, kind):
-            raise StepError(
-                f"task {self.task}: at position {position} there was {record.kind} {record.name!r} before, and now it is {kind} "
-                f"{name!r}; steps must be reached in the same order each time. Submit it anew, or bring the old order back"
-            )
-        return record
-
-    async def _record(self, position: int, name: str, value: Any, kind: str) -> StepRecord:
-        """What ran is not run again because the answer to this got lost: it is recorded again."""
-        where = f"task {self.task}: {kind} {name!r}"
-        try:
-            data = to_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise PayloadError(f"{where}: its result cannot be kept: {error}") from None
-        kept = sealed(self._app.codec, data, where)
-        return await self.ask(
-            where, lambda: self._engine.record_step(self._work.handle, position, name, kept, kind)
-        )
-
-    async def once(self, name: str, find: Callable[[], Awaitable[Any]], kind: Any) -> Any:
-        """For ourselves, before the task begins: what was found the first time, however often the task is run."""
-        position = self.order.number(name)
-        record = await self._found(position, name, name)
-        if record is None:
-            record = await self._record(position, name, await find(), name)
-        return self._stored(record, kind)
-
-    def _stored(self, record: StepRecord, kind: Any = Any) -> Any:
-        """Also after the first run: what a crash would make of it shows at once."""
-        where = f"task {self.task}: {record.kind} {record.name!r}"
-        try:
-            return (
-                None
-                if record.value is None
-                else from_json(unsealed(self._app.codec, record.value, where), kind)
-            )
-        except (msgspec.MsgspecError, ValueError) as error:
-            said = " ".join(str(error).split())[:500]
-            raise PayloadError(
-                f"{where}: what it came to is not what its function says it returns: {said}"
-            ) from None
-
-    # ---- waiting
+    # ---- waits
 
     def sleep(self, span: Span, *, name: str | None = None) -> Coroutine[Any, Any, None]:
-        """Goes on after this long. The worker does something else meanwhile, and may even be another one then."""
+        """Waits for `span`, such as `"30s"` or `"30d"`, without holding a worker's slot.
+
+        The task stops here. Afterwards any worker runs it again from the top, and this call
+        returns. The end of the wait is fixed on the first run. Without a `name` the position of
+        the call is the name.
+        """
         wait_ms = millis(span, "sleep")
-        label = name or f"sleep at {self.order.next}"
-        self._check(f"sleep {label!r}")
-        return self._sleep(self.order.reach(label, "sleep"), label, wait_ms)
+        label = name or f"sleep at {self._session.order.next}"
+        self._session.check(f"sleep {label!r}")
+        return self._sleep(self._session.order.reach(label, "sleep"), label, wait_ms)
 
     async def _sleep(self, position: int, label: str, wait_ms: int) -> None:
+        session = self._session
         try:
-            record = await self._found(position, label, "sleep")
-            now = await self._now()
+            record = await session.found(position, label, "sleep")
+            now = await session.now_ms()
             if record is None:
-                record = await self._record(position, label, now + wait_ms, "sleep")
-            until = int(self._stored(record))
+                record = await session.record(position, label, now + wait_ms, "sleep")
+            until = int(session.value_of(record))
             if until > now:
-                await self.ask(label, lambda: self._engine.delay(self._work.handle, until))
-                raise self._parking()
+                await session.ask(label, lambda: session.engine.delay(session.work.handle, until))
+                raise session.park()
         finally:
-            self.order.left(position)
+            session.order.left(position)
 
     async def delay(self, span: Span) -> None:
-        """Stops here and runs the task again after this long, from the top, past its finished steps."""
-        wait_ms = millis(span, "delay")
-        self.check_finished()
-        until = await self._now() + wait_ms
-        await self.ask("delay", lambda: self._engine.delay(self._work.handle, until))
-        raise self._parking()
+        """Stops the task here and runs it again from the top after `span`, without an own record.
+
+        Unlike `sleep` it never returns: the next run stops here again, unless it takes another
+        path. Use it to poll.
+        """
+        session, wait_ms = self._session, millis(span, "delay")
+        session.check_finished()
+        until = await session.now_ms() + wait_ms
+        await session.ask("delay", lambda: session.engine.delay(session.work.handle, until))
+        raise session.park()
 
     def suspend(
         self,
@@ -254,45 +126,23 @@ class Context:
         notify: Notify | None = None,
         payload: Any = Any,
     ) -> Coroutine[Any, Any, list[Signal]]:
-        """Waits for a signal, or for a condition over the waitpoint `name`; without a slot. What arrived is returned.
+        """Waits at the waitpoint `name` without holding a worker's slot; returns the signals.
 
-        `notify` is called with the link's token, once unless the worker dies in between. With a `timeout`, TimeoutError is
-        raised when it is over.
+        Without a `condition` one signal of any name is enough. `notify` receives an
+        `OpenWaitpoint` with the token that allows a signal; it is called once, or again if the
+        worker dies during the call. `payload` is the type of the signals' payloads; others are
+        refused when they are sent. After `timeout` (default: no limit) TimeoutError is raised.
         """
-        return self._asking(name, condition or Single(name), timeout, reason, notify, payload)
-
-    def _asking(
-        self,
-        name: str,
-        condition: Condition,
-        timeout: Span | None,
-        reason: ReasonCode,
-        notify: Notify | None,
-        payload: Any,
-        names: tuple[str, ...] = (),
-        approvers: tuple[str, ...] = (),
-    ) -> Coroutine[Any, Any, list[Signal]]:
-        wait_ms = None if timeout is None else millis(timeout, "timeout")
-        self._check(f"wait {name!r}")
-        schema = schema_of(payload, f"task {self.task}: wait {name!r}")
-        asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
-        position = self.order.reach(name, "wait")
-        return wait_for(
-            self,
-            Wait(
-                position,
-                name,
-                condition,
-                wait_ms,
-                reason,
-                notify,
-                asked,
-                payload,
-                names,
-                schema,
-                approvers,
-            ),
+        wait = new_wait(
+            self._session,
+            name,
+            condition or Single(name),
+            timeout=timeout,
+            reason=reason,
+            notify=notify,
+            payload=payload,
         )
+        return wait_for(self._session, wait)
 
     def approval(
         self,
@@ -306,125 +156,107 @@ class Context:
         on_reject: Literal["raise", "return"] = "raise",
         approvers: Sequence[str] = (),
     ) -> Coroutine[Any, Any, Decision]:
-        """Waits for so many approvals, of different people if `distinct`, or for one rejection.
+        """Waits for `need` approvals (default 1) or one rejection, without holding a slot.
 
-        `notify` is called once for each of `approvers`, or `need` times without them, each time with another link. A link
-        counts once.
+        With `distinct` (the default) the approvals must come from different people. The signals
+        are named `approved` and `rejected`. `notify` is called with one link per name in
+        `approvers`, or `need` links without names; each link counts once.
 
         A rejection raises Rejected; with `on_reject="return"` the decision has `approved=False`.
+        After `timeout` (default: no limit) TimeoutError is raised.
         """
-        if on_reject not in ("raise", "return"):
-            raise StepError(
-                f'task {self.task}: approval {name!r}: on_reject: "raise" or "return", got {on_reject!r:.80}'
-            )
-        if approvers and need > len(approvers):
-            raise StepError(
-                f"task {self.task}: approval {name!r}: need: at most {len(approvers)}, one per approver, got {need}"
-            )
-        unnamed = tuple(str(at) for at in range(1, need + 1)) if distinct and need > 1 else ()
-        links = tuple(approvers) or unnamed
-        kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
-        condition = Count(need, kind, (name,), APPROVED, REJECTED)
-        waiting = self._asking(
+        return wait_for_decision(
+            self._session,
             name,
-            condition,
-            timeout,
-            ReasonCode.WAITING_FOR_APPROVAL,
-            notify,
-            payload,
-            (APPROVED, REJECTED),
-            links,
+            need=need,
+            distinct=distinct,
+            timeout=timeout,
+            notify=notify,
+            payload=payload,
+            on_reject=on_reject,
+            approvers=approvers,
         )
-        return self._decided(name, waiting, on_reject, approvers)
-
-    async def _decided(
-        self,
-        name: str,
-        waiting: Coroutine[Any, Any, list[Signal]],
-        on_reject: str,
-        approvers: Sequence[str],
-    ) -> Decision:
-        decision = decided(await waiting, approvers)
-        if not decision.approved and on_reject == "raise":
-            raise Rejected(name, decision)
-        return decision
-
-    # ---- other tasks
 
     def children(
         self, *calls: Call, name: str | None = None, return_exceptions: bool = False
     ) -> Coroutine[Any, Any, list[Any]]:
-        """Runs other tasks and waits for all of them, without a slot: `await ctx.children(resize.call(1), resize.call(2))`.
+        """Runs other tasks and waits for all of them without holding a worker's slot.
 
-        Their results come in order. Each is submitted once, however often this task is run. One that did not succeed raises
-        ChildFailed when all have ended; with `return_exceptions` it is a ChildFailed among the results.
+        `await ctx.children(resize.call(1), resize.call(2))` returns their results in the order of
+        the calls, at most 1,000. Each child is submitted once, however often this task runs.
+
+        If a child has not succeeded, ChildFailed is raised when all have ended. With
+        `return_exceptions=True` the ChildFailed is an item of the list instead.
         """
-        label = name or f"{CHILDREN} at {self.order.next}"
-        self._check(f"{CHILDREN} {label!r}")
-        for call in calls:
-            if not isinstance(call, Call) or call.task.app is not self._app:
-                raise StepError(
-                    f"task {self.task}: {CHILDREN} {label!r}: calls of this app's tasks, task.call(...), got {call!r:.80}"
-                )
-        if len(calls) > MAX_CHILDREN:
-            raise StepError(
-                f"task {self.task}: {CHILDREN} {label!r}: at most {MAX_CHILDREN} at once, got {len(calls)}"
-            )
-        return self._children(
-            family(self.execution_id, self.order.reach(label, CHILDREN), label, calls),
-            return_exceptions,
-        )
-
-    async def _children(self, wanted: Family, return_exceptions: bool) -> list[Any]:
-        try:
-            return await results(self, wanted, return_exceptions)
-        finally:
-            self.order.left(wanted.position)
+        session = self._session
+        label = name or f"{CHILDREN} at {session.order.next}"
+        session.check(f"{CHILDREN} {label!r}")
+        check_calls(session, label, calls)
+        wanted = family(session.id, session.order.reach(label, CHILDREN), label, calls)
+        return results(session, wanted, return_exceptions)
 
     # ---- output
 
     async def emit(self, data: Any, *, type: str = "", live: Span | None = None) -> None:
-        """Adds to the run's stream: text, bytes, or anything that has a JSON form. With `live`, only for those who watch now."""
-        raw, kind = (data, FrameKind.Blob) if isinstance(data, bytes) else (None, FrameKind.Stdout)
-        if raw is None:
-            raw, kind = (
-                (data.encode(), kind) if isinstance(data, str) else (to_json(data), FrameKind.Event)
-            )
+        """Appends a frame to the run's stream: text, bytes, or a value with a JSON form.
+
+        A frame has at most 65,536 bytes, and `type`, a label of yours, at most 64. Without `live`
+        the frame is kept as long as the run. With `live` it is for readers that follow the stream
+        now: it is dropped after about that span, and `run.stream(live=False)` leaves it out.
+        """
+        if isinstance(data, bytes):
+            raw, kind = data, FrameKind.Blob
+        elif isinstance(data, str):
+            raw, kind = data.encode(), FrameKind.Stdout
+        else:
+            raw, kind = to_json(data), FrameKind.Event
         mode = Durable() if live is None else BestEffortLive(millis(live, "live"))
-        frame = Frame(raw, kind, type, mode=mode)
-        await self.ask(
-            "emit", lambda: self._engine.append_frame(self._work.handle, frame), twice=False
+        frame, session = Frame(raw, kind, type, mode=mode), self._session
+        await session.ask(
+            "emit", lambda: session.engine.append_frame(session.work.handle, frame), twice=False
         )
 
     async def patch(self, changes: Mapping[str, Any]) -> int:
-        """Merges this into the run's summary document (null removes); its version."""
+        """Merges `changes` into the run's summary document; null removes a key.
+
+        Returns the document's new version, 1 for the first.
+        """
         frame = Frame(to_json(changes), FrameKind.Event, mode=DurableSummary())
-        made = await self.ask(
-            "patch", lambda: self._engine.append_frame(self._work.handle, frame), twice=False
+        session = self._session
+        made = await session.ask(
+            "patch", lambda: session.engine.append_frame(session.work.handle, frame), twice=False
         )
         assert made.summary_version is not None
         return made.summary_version
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
-        await self.ask(
-            "progress", lambda: self._engine.progress(self._work.handle, percent, message)
+        """Records how far the run is: `percent` from 0 to 100, and a message."""
+        session = self._session
+        await session.ask(
+            "progress", lambda: session.engine.progress(session.work.handle, percent, message)
         )
 
-    async def spend(self, budget: str | UUID, *, key: str | None = None, **dimensions: int) -> None:
-        """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`.
+    async def spend(
+        self, /, budget: str | UUID, *, key: str | None = None, **dimensions: int
+    ) -> None:
+        """Reports usage to a budget: `await ctx.spend("acme/day", tokens=800)`.
 
-        Where the budget holds the run until there is room, the run waits without a slot and goes on from the top.
+        With a `key` the same report counts once, however often the task runs. A report that would
+        exceed a hard limit counts nothing and raises BudgetExceeded. If the budget suspends
+        instead, the run waits without a slot until there is room and runs again from the top.
+        An unknown budget raises UnknownBudget.
         """
-        usage = UsageDimensions(custom=dimensions, dedup_key=key)
-        ident = budget_id(self._app.namespace, budget)
-        with told_of_unknown(f"task {self.task}: {budget}", self._app.budgets):
-            answer = await self.ask(
+        session, usage = self._session, UsageDimensions(custom=dimensions, dedup_key=key)
+        ident = budget_id(session.app.namespace, budget)
+        with unknown_budget_named(f"task {self.task}: {budget}", session.app.budgets):
+            answer = await session.ask(
                 f"spend from {budget}",
-                lambda: self._engine.report_usage(self._work.handle, ident, usage),
+                lambda: session.engine.report_usage(session.work.handle, ident, usage),
                 twice=key is not None,
             )
         if isinstance(answer, HardBreach):
             if answer.action == HardLimitAction.SUSPEND_EXECUTION:
-                raise self._parking()
-            said = f"budget {budget}: {answer.dimension} is at {answer.current_usage} of {answer.hard_limit}"
-            raise BudgetExceeded(f"{said}; {dimensions[answer.dimension]} more would go over it")
+                raise session.park()
+            state = f"{answer.dimension} is at {answer.current_usage} of {answer.hard_limit}"
+            more = f"{dimensions[answer.dimension]} more would go over it"
+            raise BudgetExceeded(f"budget {budget}: {state}; {more}")

@@ -1,4 +1,4 @@
-"""When a cron line falls due, in a time zone. The same for whoever asks, from wherever he begins."""
+"""The ticks of a cron line in a time zone. They do not depend on where a search begins."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from flowfabric.errors import ConfigError
 
 FIELDS = 5
 MARGIN = timedelta(hours=3)
-"""Clocks are set back by less. Looked at from before, a local time that comes twice or never is the same to everybody."""
+"""Clocks are set back by less. A search that begins this much earlier treats a local time that
+occurs twice, or not at all, in the same way as every other search."""
 HOUR_MS = 3_600_000
 WINDOWS_MS = tuple(HOUR_MS * hours for hours in (1, 24, 32 * 24, 367 * 24, 9 * 366 * 24))
 _ACCEPTED = 'five fields, minute hour day month weekday, like "*/5 * * * *" or "30 2 * * MON-FRI"'
 
 
 class Cron(Struct, frozen=True):
-    """A checked line. `Cron.of(...)` makes one."""
+    """A validated cron line, made by `Cron.of(...)`."""
 
     line: str
     tz: str
 
     @classmethod
     def of(cls, line: object, tz: object, field: str) -> Cron:
-        """Raises at once what would otherwise go wrong in the night."""
         from cronsim import CronSim, CronSimError
 
         if not isinstance(line, str) or len(line.split()) != FIELDS or len(line) > 200:
@@ -40,8 +40,8 @@ class Cron(Struct, frozen=True):
         try:
             next(CronSim(line, datetime(2024, 1, 1, tzinfo=zone)))
         except (CronSimError, StopIteration, AssertionError) as error:
-            said = f"{error} in it" if str(error) else "there is never such a day"
-            raise ConfigError(f"{field}: cron: {_ACCEPTED}; {said}: {line!r:.80}") from None
+            reason = f"{error} in it" if str(error) else "there is never such a day"
+            raise ConfigError(f"{field}: cron: {_ACCEPTED}; {reason}: {line!r:.80}") from None
         return cls(line, zone.key)
 
     @property
@@ -49,7 +49,7 @@ class Cron(Struct, frozen=True):
         return ZoneInfo(self.tz)
 
     def between(self, after_ms: int, until_ms: int, limit: int) -> list[int]:
-        """The ticks after the one and up to the other time, the first so many of them."""
+        """The first `limit` ticks after `after_ms`, up to `until_ms`."""
         from cronsim import CronSim
 
         found: list[int] = []
@@ -58,14 +58,13 @@ class Cron(Struct, frozen=True):
             tick = round(at.timestamp() * 1_000)
             if tick > until_ms or len(found) >= limit:
                 break
-            if tick > (
-                found[-1] if found else after_ms
-            ):  # what the clock leaps over comes at once behind the gap, once
+            # Several local times in a gap of the clock are one tick, right behind the gap.
+            if tick > (found[-1] if found else after_ms):
                 found.append(tick)
         return found
 
     def last(self, after_ms: int, until_ms: int) -> int | None:
-        """The latest tick in there, without going through all of them."""
+        """The latest tick in the interval, searched in growing windows from its end."""
         for width in (*WINDOWS_MS, until_ms - after_ms):
             begin = max(after_ms, until_ms - width)
             ticks = self.between(begin, until_ms, width // 60_000 + 1)
@@ -74,7 +73,7 @@ class Cron(Struct, frozen=True):
         return None
 
     def following(self, after_ms: int) -> int | None:
-        """The next tick, if there is one within a few years."""
+        """The next tick, within nine years."""
         for begin, end in pairwise((0, *WINDOWS_MS)):
             if ticks := self.between(after_ms + begin, after_ms + end, 1):
                 return ticks[0]

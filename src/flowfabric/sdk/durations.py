@@ -1,4 +1,4 @@
-"""Spans of time as people write them."""
+"""Spans of time, as text, numbers or timedeltas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SPAN_MS = 10 * 365 * 86_400_000
 
 
 def millis(span: Span, field: str) -> int:
-    """Whole milliseconds, at least 0 and at most ten years."""
+    """The span in whole milliseconds, from 0 to ten years."""
     found = _millis(span)
     if found is None or not 0 <= found <= MAX_SPAN_MS:
         raise ConfigError(f"{field}: {_ACCEPTED}, up to ten years; got {span!r:.80}")

@@ -1,21 +1,27 @@
-"""How a task fails, how it is tried again, and what a caller is told of it."""
+"""Exceptions that tasks raise, and that callers of runs receive."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.policy import RetryPolicy
 from flowfabric.sdk.durations import Span, millis
 
+if TYPE_CHECKING:
+    from flowfabric.sdk.waitpoints import Decision
+
 MAX_RETRIES = 1_000_000
 
 
 class Rejected(FlowFabricError):
-    """An approval was answered with no; the run fails for good unless the task catches it. `decision` says by whom and why."""
+    """An approval was rejected. The run fails without a retry unless the task catches this.
 
-    def __init__(self, name: str, decision: Any) -> None:
+    `decision` is the Decision, with `by` and `comment`.
+    """
+
+    def __init__(self, name: str, decision: Decision) -> None:
         self.decision = decision
         by, comment = decision.by, decision.comment
         super().__init__(
@@ -24,9 +30,16 @@ class Rejected(FlowFabricError):
 
 
 class Retry(Exception):
-    """How a task is tried again: given to `@app.task(retry=...)`. Raised inside a task, it asks for another try, `after` a while.
+    """A retry policy for `@app.task(retry=...)`. Raised inside a task, it asks for a retry.
 
-    `on` names the exceptions that are worth another try; all others are final.
+    - `max`: how many retries follow the first attempt, default 3.
+    - `backoff`: `"exponential"` (default) doubles the pause each time, `"fixed"` keeps it.
+    - `base`: the first pause, default `"1s"`.
+    - `cap`: the longest pause, default `"1m"`.
+    - `jitter`: varies the pause at random, default True; exponential only.
+    - `on`: the exception classes that are retried, default all; others are final.
+
+    `raise Retry("busy", after="10s")` asks for a retry, after 10 seconds at the earliest.
     """
 
     def __init__(
@@ -72,7 +85,10 @@ class AttemptTimedOut(TimeoutError):
 
 
 class Fatal(Exception):
-    """Raised inside a task: it has failed for good, whatever its policy says."""
+    """Raised inside a task: the run fails, whatever its retry policy.
+
+    `category` is recorded with the failure, default `"permanent"`.
+    """
 
     def __init__(self, reason: str = "", *, category: str = "permanent") -> None:
         super().__init__(reason)
@@ -80,31 +96,31 @@ class Fatal(Exception):
 
 
 class CancelRun(Exception):
-    """Raised inside a task: it gives itself up, and counts as cancelled."""
+    """Raised inside a task: the run ends as cancelled."""
 
 
 class StepError(FlowFabricError):
-    """A task does not reach its steps as it did before, or not as steps may be reached."""
+    """A task reaches its steps in another order than before, or in a way that has no order."""
 
 
 class BudgetExceeded(FlowFabricError):
-    """What a task spent would go over a hard limit; nothing was counted."""
+    """A report of usage would exceed a hard limit. Nothing was counted."""
 
 
 class UnknownBudget(FlowFabricError):
-    """A task spent from a budget that nobody has made; nothing was counted."""
+    """The budget does not exist. Nothing was counted."""
 
 
 class PayloadError(FlowFabricError):
-    """An argument or a result cannot be carried, or is not what the task says it is."""
+    """An argument or a result cannot be stored, or does not fit its type hint."""
 
 
 class UnknownTask(FlowFabricError):
-    """No task of that name is known here."""
+    """The app declares no task of that name."""
 
 
 class IdempotencyConflict(FlowFabricError):
-    """The key belongs to a run with other arguments, `run_id`. Use another key, or submit the same arguments."""
+    """The key belongs to the run `run_id`, which has other arguments. Use another key."""
 
     def __init__(self, task: str, key: str, run_id: ExecutionId) -> None:
         self.run_id = run_id
@@ -114,7 +130,7 @@ class IdempotencyConflict(FlowFabricError):
 
 
 class RunError(FlowFabricError):
-    """A run that ended otherwise than with a result."""
+    """A run ended without a result. `run` is its id, `reason` the recorded reason."""
 
     def __init__(self, run: str, reason: str) -> None:
         self.run, self.reason = run, reason
@@ -122,23 +138,26 @@ class RunError(FlowFabricError):
 
 
 class RunFailed(RunError):
-    pass
+    """The run failed and has no retry left."""
 
 
 class RunCancelled(RunError):
-    pass
+    """The run was cancelled."""
 
 
 class RunExpired(RunError):
-    """Its deadline or its last attempt's time ran out."""
+    """The run's deadline, or the timeout of its last attempt, was exceeded."""
 
 
 class RunSkipped(RunError):
-    """What it was to come after can never be."""
+    """The run was skipped: a run of its flow that it depends on has not succeeded."""
 
 
 class ChildFailed(RunError):
-    """A task that `ctx.children(...)` waited for has not succeeded. `end` is failed, cancelled, expired or skipped."""
+    """A child of `ctx.children(...)` has not succeeded.
+
+    `task` is its task's name, and `end` is failed, cancelled, expired or skipped.
+    """
 
     def __init__(self, run: str, task: str, end: str, reason: str) -> None:
         super().__init__(
@@ -151,4 +170,4 @@ _ENDED_AS = {"cancelled": "was cancelled", "expired": "ran out of time", "skippe
 
 
 class Parked(BaseException):
-    """Unwinds a task that waits: its slot is free, and it is run again from the top when it can go on."""
+    """Unwinds a task that waits. The task runs again from the top when its wait is over."""

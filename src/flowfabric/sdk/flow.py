@@ -1,4 +1,4 @@
-"""Graphs of tasks: what comes after what, and whose result is whose argument."""
+"""Flows: graphs of tasks with dependencies and results as arguments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
-from flowfabric.sdk.inputs import FIRST, SUCCEEDED
+from flowfabric.sdk.inputs import FIRST, SUCCEEDED, Stored
 from flowfabric.sdk.options import Options
 from flowfabric.sdk.run import Run
-from flowfabric.sdk.serialization import SUBMIT_OPTIONS
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
@@ -22,13 +21,16 @@ if TYPE_CHECKING:
 
 
 class Node(Run[Any]):
-    """A run to be. As an argument of another it stands for its result; a list of nodes, for the list of theirs."""
+    """A run of a flow. As an argument of another node it stands for its result.
+
+    A list of nodes stands for the list of their results.
+    """
 
     flow: FlowBuilder
 
 
 class Group:
-    """Some nodes, and how many of them must succeed. As an argument it stands for the results of those that did."""
+    """Nodes, and how many of them must succeed; made by all_of, any_of, race and quorum."""
 
     def __init__(self, nodes: Iterable[Node], policy: EdgePolicy, *, is_race: bool = False) -> None:
         self.nodes, self.policy, self.is_race = list(nodes), policy, is_race
@@ -43,9 +45,7 @@ class Group:
 
 def _check_node(node: object, word: str) -> None:
     if not isinstance(node, Node):
-        raise ConfigError(
-            f"{word}: nodes of a flow, each by itself, as in {word}(*nodes); got {node!r:.80}"
-        )
+        raise ConfigError(f"{word}: nodes of a flow, as in {word}(*nodes); got {node!r:.80}")
 
 
 def _rest(cancel_rest: bool) -> OnSatisfied:
@@ -53,27 +53,35 @@ def _rest(cancel_rest: bool) -> OnSatisfied:
 
 
 def any_of(*nodes: Node, cancel_rest: bool = True) -> Group:
-    """The first that succeeds is enough. As an argument: the results of those that have succeeded by then, in this order."""
+    """Satisfied when the first of the nodes succeeds.
+
+    With `cancel_rest` (the default) the others are cancelled then. As an argument the group is the
+    list of results of the nodes that have succeeded by then, in the order of the nodes.
+    """
     return Group(nodes, EdgePolicy.any_of(_rest(cancel_rest)))
 
 
 def race(*nodes: Node, cancel_rest: bool = True) -> Group:
-    """As `any_of`. As an argument: the result of the one that succeeded first."""
+    """Like `any_of`; as an argument it is the result of the node that succeeded first."""
     return Group(nodes, EdgePolicy.any_of(_rest(cancel_rest)), is_race=True)
 
 
 def quorum(k: int, *nodes: Node, cancel_rest: bool = True) -> Group:
-    """So many of them are enough. As an argument: the results of those that have succeeded by then, in this order."""
+    """Satisfied when `k` of the nodes have succeeded.
+
+    With `cancel_rest` (the default) the others are cancelled then. As an argument the group is the
+    list of results of the nodes that have succeeded by then, in the order of the nodes.
+    """
     return Group(nodes, EdgePolicy.quorum(k, _rest(cancel_rest)))
 
 
 def all_of(*nodes: Node) -> Group:
-    """All must succeed. As an argument: their results, in this order."""
+    """Satisfied when all nodes have succeeded. As an argument: the list of their results."""
     return Group(nodes, EdgePolicy.all_of())
 
 
 class FlowBuilder:
-    """Collects nodes; leaving the block submits them together. `flow.id` is the flow's id."""
+    """Collects nodes; leaving the block submits them together. `id` is the flow's id."""
 
     def __init__(self, app: App, name: str) -> None:
         self.app, self.name, self.id = app, name, uuid4()
@@ -97,14 +105,16 @@ class FlowBuilder:
         after: Node | Group | Iterable[Node] = (),
         **kwargs: Any,
     ) -> Node:
-        """A node that runs once what it comes after has succeeded, nodes and groups among its arguments included."""
+        """Adds a run of `task` with these arguments.
+
+        It starts when everything it depends on has succeeded: `after`, which is a node, nodes or a
+        group, and the nodes and groups among its arguments. Accepts the options of `task.submit`
+        except `key`, `key_ttl` and `connection`.
+        """
         if self._submitted:
-            raise ConfigError(f"flow {self.name}: it is submitted; make another one")
-        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
-        if options.key is not None or options.key_ttl is not None or options.connection is not None:
-            raise ConfigError(
-                "key, key_ttl, connection: a node is submitted with its flow and has none"
-            )
+            raise ConfigError(f"flow {self.name}: it has been submitted; start another flow")
+        options = Options.taken_from(kwargs)
+        options.check_member(f"flow {self.name}", "node")
         ident = ExecutionId.for_flow(self.id)
         values = {**{f"argument {at}": value for at, value in enumerate(args, 1)}, **kwargs}
         group = self._group(after, values)
@@ -116,8 +126,8 @@ class FlowBuilder:
         node.flow = self
         return node
 
-    def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, Any]) -> Group:
-        """What it comes after. A node waits in one way, so there is one group that needs fewer than all."""
+    def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, object]) -> Group:
+        """The group a node depends on. At most one may need fewer than all of its nodes."""
         given = (
             after
             if isinstance(after, Group)
@@ -130,12 +140,12 @@ class FlowBuilder:
         kinds = {(each.policy, frozenset(node.id for node in each.nodes)) for each in found}
         if len(kinds) > 1 or any(each.needs_all and each.nodes for each in groups):
             raise ConfigError(
-                f"flow {self.name}: a node waits for one any_of, race or quorum, or for all of its nodes; "
-                "put another node in between for the other"
+                f"flow {self.name}: a node depends on one any_of, race or quorum, or on all of its "
+                "nodes; put another node in between for the other"
             )
         return found[0]
 
-    def _join(self, ident: ExecutionId, group: Group, values: Mapping[str, Any]) -> None:
+    def _join(self, ident: ExecutionId, group: Group, values: Mapping[str, object]) -> None:
         needed = {node.id: node for value in values.values() for node in _nodes_in(value)}
         waited = {node.id: node for node in group.nodes}
         for node in (*needed.values(), *waited.values()):
@@ -147,21 +157,24 @@ class FlowBuilder:
         for upstream in (*waited, *needed):
             self._edges[upstream, ident] = GraphEdge(upstream, ident)
 
-    def _check_choice(self, waited: Mapping[ExecutionId, Node], values: Mapping[str, Any]) -> None:
-        """Where not all have to succeed, no single one can be relied on, and nothing else can be waited for."""
+    def _check_choice(
+        self, waited: Mapping[ExecutionId, Node], values: Mapping[str, object]
+    ) -> None:
+        """Where not all nodes must succeed, the result of a certain one may not exist."""
         for name, value in values.items():
             if isinstance(value, Node):
                 raise ConfigError(
-                    f"flow {self.name}: {name}: {value!r:.80} need not succeed for this node to run, so its result cannot be an "
-                    "argument; pass race(...), any_of(...) or quorum(...) itself, or a list of its nodes"
+                    f"flow {self.name}: {name}: {value!r:.80} need not succeed for this node to "
+                    "run, so its result cannot be an argument; pass race(...), any_of(...) or "
+                    "quorum(...) itself, or a list of its nodes"
                 )
             if {node.id for node in _nodes_in(value)} - waited.keys():
                 raise ConfigError(
-                    f"flow {self.name}: {name}: of these nodes, all must be among those it comes after"
+                    f"flow {self.name}: {name}: all of these nodes must be among those in after=..."
                 )
 
     async def submit(self) -> UUID:
-        """All of it or nothing."""
+        """Submits all nodes in one commit; returns the flow's id. Leaving the block calls it."""
         self._submitted = True
         engine = await self.app.engine()
         await engine.submit_flow(
@@ -177,7 +190,7 @@ class FlowBuilder:
         return self.id
 
 
-def _nodes_in(value: Any) -> list[Node]:
+def _nodes_in(value: object) -> list[Node]:
     if isinstance(value, Node):
         return [value]
     if isinstance(value, Group):
@@ -187,12 +200,12 @@ def _nodes_in(value: Any) -> list[Node]:
     return []
 
 
-def _stands_for(group: Group, value: Any) -> str | list[str] | dict[str, list[str]] | None:
-    """What is stored for an argument that is somebody's result, where its node comes after this group."""
+def _stands_for(group: Group, value: object) -> Stored | None:
+    """The stored form of an argument that is a result; None for a plain value."""
     nodes = _nodes_in(value)
     if isinstance(value, Node):
         return str(value.id)
-    if not isinstance(value, Group) and nodes and len(nodes) != len(value):
+    if isinstance(value, list | tuple) and nodes and len(nodes) != len(value):
         raise ConfigError("arguments: a list holds either nodes or values, not both")
     if not nodes:
         return None

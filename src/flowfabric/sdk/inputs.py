@@ -1,9 +1,9 @@
-"""Arguments that are the results of other runs: what is stored in their place, and which runs are read when the task begins."""
+"""Arguments that are results of other runs: their stored form, and the runs they are read from."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,26 +12,32 @@ from flowfabric.sdk.exceptions import PayloadError
 
 if TYPE_CHECKING:
     from flowfabric.model.execution import ExecutionOutcome
-    from flowfabric.sdk.context import Context
+    from flowfabric.sdk.session import Session
 
 SUCCEEDED, FIRST = "succeeded", "first"
 CHOICE = "$results"
+Stored = str | list[str] | dict[str, list[str]]
+"""An argument that is a result: one run, a list of runs, or a list with its choice as the key."""
 Read = Callable[[ExecutionId], Awaitable["ExecutionOutcome | None"]]
 
 
 class Wanted(Struct, frozen=True):
-    """The runs behind one argument: a run, a list of runs, those of a list that `succeeded`, or the `first` that did."""
+    """The runs behind one argument.
+
+    Without `choose`, all of them; with `succeeded`, those that succeeded; with `first`, the one
+    that succeeded first.
+    """
 
     idents: tuple[ExecutionId, ...]
     is_list: bool
     choose: str = ""
 
 
-def results_wanted(later: Mapping[str, Any]) -> dict[str, Wanted]:
+def results_wanted(later: Mapping[str, Stored]) -> dict[str, Wanted]:
     return {name: _wanted(stored) for name, stored in later.items()}
 
 
-def _wanted(stored: Any) -> Wanted:
+def _wanted(stored: Stored) -> Wanted:
     if isinstance(stored, dict):
         ((choose, texts),) = stored.items()
         return Wanted(tuple(map(ExecutionId, texts)), choose == SUCCEEDED, choose)
@@ -39,27 +45,27 @@ def _wanted(stored: Any) -> Wanted:
     return Wanted(tuple(map(ExecutionId, texts)), isinstance(stored, list))
 
 
-async def chosen(ctx: Context, wanted: Mapping[str, Wanted], read: Read) -> dict[str, Wanted]:
-    """With the choice made where there is one. It is kept with the run: others that succeed later do not change the arguments."""
-    open_ones = {name: each for name, each in wanted.items() if each.choose}
-    if not open_ones:
+async def chosen(session: Session, wanted: Mapping[str, Wanted], read: Read) -> dict[str, Wanted]:
+    """Resolves every `choose`. The choice is recorded: a later success does not change it."""
+    undecided = {name: each for name, each in wanted.items() if each.choose}
+    if not undecided:
         return dict(wanted)
 
     async def choose() -> dict[str, list[str]]:
         return {
-            name: [str(ident) for ident in await _choice(ctx, each, read)]
-            for name, each in open_ones.items()
+            name: [str(ident) for ident in await _choice(session, each, read)]
+            for name, each in undecided.items()
         }
 
-    kept = await ctx.once(CHOICE, choose, dict[str, list[str]])
+    kept = await session.once(CHOICE, choose, dict[str, list[str]])
     made = {
         name: Wanted(tuple(map(ExecutionId, kept[name])), each.is_list)
-        for name, each in open_ones.items()
+        for name, each in undecided.items()
     }
     return {**wanted, **made}
 
 
-async def _choice(ctx: Context, wanted: Wanted, read: Read) -> list[ExecutionId]:
+async def _choice(session: Session, wanted: Wanted, read: Read) -> list[ExecutionId]:
     outcomes = [(ident, await read(ident)) for ident in wanted.idents]
     good = [
         (ident, found)
@@ -68,7 +74,8 @@ async def _choice(ctx: Context, wanted: Wanted, read: Read) -> list[ExecutionId]
     ]
     if not good:
         raise PayloadError(
-            f"task {ctx.task}: a result of one of {len(outcomes)} runs is wanted, and none of them has succeeded"
+            f"task {session.task}: an argument is the result of one of {len(outcomes)} runs, "
+            "and none of them has succeeded"
         )
     if wanted.choose == FIRST:
         return [min(good, key=lambda each: each[1].terminal_at_ms or 0)[0]]

@@ -1,4 +1,4 @@
-"""Leases are kept by a thread with a connection of its own: a task that blocks the event loop does not lose them."""
+"""Renews leases in a thread with its own connection, so that a blocked event loop loses none."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("flowfabric.worker")
 
-SHARE = 3
-"""A lease is renewed when a third of its time has passed."""
-TICKS = 12
+RENEWALS_PER_TTL = 3
+TICKS_PER_TTL = 12
 CHECK_S = 0.3
-"""A lease found lost twice, this far apart, is lost. Once is not enough: the task may be giving it up itself at this moment.
-One that is taken away right after its claim is found lost after two to three of these times.
-"""
+"""A lease counts as lost when two checks in a row find it lost: the task may be giving it up itself
+during the first one. A lease revoked right after its claim is found lost after two to three
+checks."""
 MAX_CHECKED = 500
 
 
 class _Held(Struct):
+    """Times are those of `time.monotonic`, in seconds."""
+
     handle: Handle
     due: float
-    until: float
+    expires: float
     lost: Callable[[], None]
     since: float
     suspected: bool = False
 
 
 class LeaseRenewer:
-    """`hold` and `let_go` are called from the worker's loop; everything else happens in the thread.
+    """`hold` and `let_go` are called on the worker's event loop; renewals happen in the thread.
 
-    An engine that lives in this process alone is used where it lives.
+    An engine in memory cannot be used from another thread and is renewed on the worker's loop.
     """
 
     def __init__(self, app: App, ttl_ms: int) -> None:
         self._app, self._ttl_s = app, ttl_ms / 1_000
-        self._period_s, self._tick_s = self._ttl_s / SHARE, self._ttl_s / TICKS
+        self._period_s, self._tick_s = self._ttl_s / RENEWALS_PER_TTL, self._ttl_s / TICKS_PER_TTL
         self._held: dict[bytes, _Held] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -58,7 +59,7 @@ class LeaseRenewer:
         self.failures = 0
 
     def hold(self, handle: Handle, lost: Callable[[], None]) -> None:
-        """Until it is let go. `lost` is called on this event loop when the lease is gone."""
+        """Keeps the lease until `let_go`. `lost` is called on this event loop if it is lost."""
         now = time.monotonic()
         self._held[handle.opaque] = _Held(
             handle, now + self._period_s, now + self._ttl_s, lost, now
@@ -71,12 +72,12 @@ class LeaseRenewer:
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
         if self._app.is_local:
-            self._task = asyncio.create_task(self._renew_here(), name="flowfabric-renewer")
+            self._task = asyncio.create_task(self._renew_on_loop(), name="flowfabric-renewer")
             return
         self._thread = threading.Thread(target=self._run, name="flowfabric-renewer", daemon=True)
         self._thread.start()
 
-    async def _renew_here(self) -> None:
+    async def _renew_on_loop(self) -> None:
         engine = await self._app.engine()
         while True:
             await self._renew_due(engine)
@@ -98,25 +99,25 @@ class LeaseRenewer:
     # ---- cancels and revokes
 
     async def _check_often(self) -> None:
-        """So that a task hears of its cancel within a second; one call for all, and none while no task runs for long."""
+        """A cancelled run stops within a second. One call covers all leases older than a check."""
         engine = await self._app.engine()
         while True:
             await asyncio.sleep(CHECK_S)
             before = time.monotonic() - CHECK_S
-            old = [held for held in tuple(self._held.values()) if held.since <= before]
-            for at in range(0, len(old), MAX_CHECKED):
-                await self._check(engine, old[at : at + MAX_CHECKED])
+            older = [held for held in tuple(self._held.values()) if held.since <= before]
+            for at in range(0, len(older), MAX_CHECKED):
+                await self._check(engine, older[at : at + MAX_CHECKED])
 
-    async def _check(self, engine: EngineProtocol, some: list[_Held]) -> None:
+    async def _check(self, engine: EngineProtocol, batch: list[_Held]) -> None:
         try:
             async with asyncio.timeout(self._ttl_s):
-                answers = await engine.are_held([held.handle for held in some])
+                answers = await engine.are_held([held.handle for held in batch])
         except (EngineError, TimeoutError):
-            return  # the renewal finds out
+            return  # the next renewal decides
         except Exception:
-            log.exception("whether leases are still held could not be asked; trying again")
+            log.exception("leases could not be checked; trying again")
             return
-        for held, is_held in zip(some, answers, strict=True):
+        for held, is_held in zip(batch, answers, strict=True):
             if not is_held and held.suspected:
                 self._lose(held)
             held.suspected = not is_held
@@ -124,20 +125,20 @@ class LeaseRenewer:
     # ---- in the thread
 
     def _run(self) -> None:
-        """Nothing is opened before the first lease has lived long enough to be renewed."""
+        """No connection is opened before the first lease is due."""
         while not self._stop.wait(self._tick_s):
             if self._due():
                 try:
-                    asyncio.run(self._renew_on())
+                    asyncio.run(self._renew_in_thread())
                 except Exception:
                     log.warning("leases could not be renewed; trying again", exc_info=True)
-                    self._give_up()
+                    self._drop_expired()
 
     def _due(self) -> list[_Held]:
         now = time.monotonic()
         return [held for held in tuple(self._held.values()) if held.due <= now]
 
-    async def _renew_on(self) -> None:
+    async def _renew_in_thread(self) -> None:
         engine = await self._app.another_engine()
         try:
             while True:
@@ -149,7 +150,7 @@ class LeaseRenewer:
 
     async def _renew_due(self, engine: EngineProtocol) -> None:
         await asyncio.gather(*(self._renew(engine, held) for held in self._due()))
-        self._give_up()
+        self._drop_expired()
 
     async def _renew(self, engine: EngineProtocol, held: _Held) -> None:
         began = time.monotonic()
@@ -161,22 +162,25 @@ class LeaseRenewer:
             if isinstance(error, EngineError) and is_lost(error):
                 self._lose(held)
             else:
-                log.warning("a lease could not be renewed (%s); trying again", error or "no answer")
+                log.warning(
+                    "a lease could not be renewed; trying again",
+                    extra={"reason": str(error) or "no answer"},
+                )
             return
         except Exception:
             self.failures += 1
             log.exception("a lease could not be renewed; trying again")
             return
-        held.due, held.until = began + self._period_s, began + self._ttl_s
+        held.due, held.expires = began + self._period_s, began + self._ttl_s
 
-    def _give_up(self) -> None:
-        """What could not be renewed in time may be somebody else's by now, whether that can be asked or not."""
+    def _drop_expired(self) -> None:
+        """An expired lease may belong to another worker, even if the store cannot be asked."""
         now = time.monotonic()
         for held in tuple(self._held.values()):
-            if held.until <= now:
+            if held.expires <= now:
                 self._lose(held)
 
     def _lose(self, held: _Held) -> None:
         if self._held.pop(held.handle.opaque, None) is not None:
-            with suppress(RuntimeError):  # that loop is closed
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(held.lost)

@@ -1,4 +1,4 @@
-"""A middleware that logs when a run of a task begins, and how it ends."""
+"""A middleware that logs the start and the end of every run of a task."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeVar
 
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import CancelRun, Parked
 
+T = TypeVar("T")
 log = logging.getLogger("flowfabric.runs")
 
 
-async def log_middleware(ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
-    """`App(url, middleware=[log_middleware])`: on the logger `flowfabric.runs`, with the ids as fields of the record.
+async def log_middleware(ctx: Context, call: Callable[[], Awaitable[T]]) -> T:
+    """`App(url, middleware=[log_middleware])` logs on the logger `flowfabric.runs`.
 
-    Arguments, results and messages of errors are left out: they may hold what nobody should read.
+    Each record has the fields event (`task.start` or `task.end`), execution_id, task, lane and
+    attempt. The end has also `end` (succeeded, waits, cancelled, stopped or failed), `elapsed_ms`
+    and, after a failure, `raised`, the exception's class. Arguments, results and messages of
+    exceptions are not logged, because they may be confidential.
     """
-    said = {
+    fields: dict[str, str | int | float] = {
         "execution_id": str(ctx.execution_id),
         "task": ctx.task,
         "lane": ctx.lane,
         "attempt": ctx.attempt,
     }
-    log.info(
-        "%s: task %s begins", ctx.execution_id, ctx.task, extra={**said, "event": "task.start"}
-    )
+    log.info("task started", extra={**fields, "event": "task.start"})
     began = time.perf_counter()
     raised: BaseException | None = None
     try:
@@ -36,12 +38,14 @@ async def log_middleware(ctx: Context, call: Callable[[], Awaitable[Any]]) -> An
         raised = error
         raise
     finally:
-        end = _end(raised)
-        took = round((time.perf_counter() - began) * 1_000, 3)
-        more = {**said, "event": "task.end", "end": end, "elapsed_ms": took}
-        if end == "failed":
-            more["raised"] = type(raised).__name__
-        log.info("%s: task %s %s after %.1f ms", ctx.execution_id, ctx.task, end, took, extra=more)
+        fields |= {
+            "event": "task.end",
+            "end": _end(raised),
+            "elapsed_ms": round((time.perf_counter() - began) * 1_000, 3),
+        }
+        if fields["end"] == "failed":
+            fields["raised"] = type(raised).__name__
+        log.info("task ended", extra=fields)
 
 
 def _end(raised: BaseException | None) -> str:

@@ -1,24 +1,52 @@
-"""What one submission may say beside the arguments of the task."""
+"""Options of tasks, schedules and submissions. Each is declared here once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.errors import ConfigError, ValidationError, ValidationKind
 from flowfabric.ids import tag_key_is_valid
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.policy import TASK
 from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
     from flowfabric.engine.protocol import EngineProtocol
+    from flowfabric.sdk.exceptions import Retry
+    from flowfabric.sdk.retention import Retention
+
+CatchUp = Literal["skip", "one", "all"]
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options of `@app.task(...)`; `App.task` describes them."""
+
+    name: str | None
+    lane: str
+    retry: Retry | None
+    timeout: Span | None
+    priority: int
+    requires: Iterable[str]
+    quota: str | None
+    retention: Span | Retention | None
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """Options of `@app.schedule(...)`; `App.schedule` describes them."""
+
+    name: str | None
+    catch_up: CatchUp
+    paused: bool
+    arguments: Mapping[str, Any]
 
 
 def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
-    """As an engine takes them later: a tag that could not be changed any more is refused before it is set."""
+    """Applies the rule that later changes of tags are held to."""
     for key in tags:
         if not tag_key_is_valid(key):
             raise ValidationError(
@@ -29,7 +57,7 @@ def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class Options(Struct, frozen=True):
-    """What one submission may say beside the arguments."""
+    """Options of one submission; `Task.submit` describes them."""
 
     key: str | None = None
     key_ttl: Span | None = None
@@ -41,8 +69,21 @@ class Options(Struct, frozen=True):
     requires: Iterable[str] = ()
     connection: Any = None
 
+    @classmethod
+    def taken_from(cls, kwargs: dict[str, Any]) -> Options:
+        """Removes the options from the keyword arguments of a submission."""
+        return cls(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+
+    def check_member(self, where: str, kind: str) -> None:
+        """For a run that is created together with others: a child, or a node of a flow."""
+        if self.key is not None or self.key_ttl is not None or self.connection is not None:
+            raise ConfigError(
+                f"{where}: key, key_ttl, connection: not accepted for a {kind}; "
+                "submit() accepts them"
+            )
+
     def dated(self, made: CreateExecutionArgs, now_ms: int) -> CreateExecutionArgs:
-        """With its delay and deadline counted from this time."""
+        """Resolves `delay` and `deadline` against this time."""
         if self.delay is None and self.deadline is None:
             return made
         return replace(
@@ -56,8 +97,16 @@ class Options(Struct, frozen=True):
     async def dated_by(
         self, engine: EngineProtocol, made: CreateExecutionArgs
     ) -> CreateExecutionArgs:
-        """By the clock that will tell when it is due, where that is at hand: the store's."""
-        store = (
-            None if self.delay is None and self.deadline is None else getattr(engine, "store", None)
-        )
-        return made if store is None else self.dated(made, await store.now_ms())
+        """Resolves them against the store's clock, where the engine has a store."""
+        is_dated = self.delay is not None or self.deadline is not None
+        if not is_dated or not isinstance(engine, LocalEngineProtocol):
+            return made
+        return self.dated(made, await engine.store.now_ms())
+
+
+SUBMIT_OPTIONS = frozenset(Options.__struct_fields__)
+
+
+def capability_of(task: str) -> str:
+    """The capability that a run of this task requires, and a worker with the task offers."""
+    return f"{TASK}{task}"

@@ -1,4 +1,4 @@
-"""Quotas by name."""
+"""Quotas, addressed by name."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from flowfabric.model.quota import (
     QuotaPolicyCreated,
     UpdateQuotaPolicyArgs,
 )
-from flowfabric.sdk.changed_limits import changed
+from flowfabric.sdk.changed_limits import update_args, update_limits
 from flowfabric.sdk.durations import Span, millis
 
 _NAMES = UUID("0b7e2c55-3f0c-5a41-8d0e-6a4f1c2d9b73")
 
 
 def quota_id(namespace: str, name: str) -> UUID:
-    """The id behind a name: the same in every process."""
+    """The id of a name follows from it: it is the same in every process."""
     return uuid5(_NAMES, f"{namespace}/{name}")
 
 
 class Quota(Struct, frozen=True):
-    """How many tasks may start within a span of time, and how many may run at once: `Quota("openai", requests=60, per="1m")`.
+    """How many runs may start per span of time, and run at once. `App.quota` describes the fields.
 
-    It limits the lane or the tag it names, and the tasks that name it.
+    `Quota("openai", requests=60, per="1m", concurrent=4)`
     """
 
     name: str
@@ -43,7 +43,7 @@ class Quota(Struct, frozen=True):
     tag: str | None = None
 
     def checked(self, namespace: str) -> CreateQuotaPolicyArgs:
-        """What the engine is asked for. Raises what is wrong with it."""
+        """The arguments of the engine's operation. Raises ConfigError for invalid fields."""
         field = f"quota {checked_name(self.name, 'quota: name')}"
         if self.requests is None and self.concurrent is None:
             raise ConfigError(
@@ -71,7 +71,8 @@ class Quota(Struct, frozen=True):
         found = millis(self.per, f"{field}: per")
         if found < 1_000 or found % 1_000:
             raise ConfigError(
-                f'{field}: per: whole seconds, at least one, like "1s" or "1m"; got {self.per!r:.80}'
+                f'{field}: per: whole seconds, at least one, like "1s" or "1m"; '
+                f"got {self.per!r:.80}"
             )
         return found // 1_000
 
@@ -79,11 +80,12 @@ class Quota(Struct, frozen=True):
         key, equals, _ = self.tag.partition("=") if isinstance(self.tag, str) else ("", "", "")
         if not key or not equals:
             raise ConfigError(
-                f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; got {self.tag!r:.80}'
+                f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; '
+                f"got {self.tag!r:.80}"
             )
 
     async def make(self, engine: EngineProtocol, namespace: str, by: str) -> None:
-        """One that exists gets these limits, if it has others."""
+        """Creates the quota, or gives the existing one these limits."""
         wanted = self.checked(namespace)
         if not isinstance(await engine.create_quota_policy(wanted), QuotaPolicyCreated):
             await self._update(engine, wanted, by)
@@ -92,11 +94,6 @@ class Quota(Struct, frozen=True):
                 await engine.attach_limit("quota", wanted.quota_policy_id, scope, found)
 
     async def _update(self, engine: EngineProtocol, wanted: CreateQuotaPolicyArgs, by: str) -> None:
-        kept = {
-            name: getattr(wanted, name)
-            for name in UpdateQuotaPolicyArgs.__struct_fields__
-            if name != "by"
-        }
 
         async def is_same() -> bool:
             found = await engine.read_quota_policy_limits(wanted.quota_policy_id)
@@ -107,8 +104,8 @@ class Quota(Struct, frozen=True):
                 wanted.jitter_ms,
             )
 
-        await changed(
-            engine.update_quota_policy(UpdateQuotaPolicyArgs(**kept, by=by)),
+        await update_limits(
+            engine.update_quota_policy(update_args(UpdateQuotaPolicyArgs, wanted, by)),
             "quota",
             self.name,
             is_same,
@@ -116,11 +113,12 @@ class Quota(Struct, frozen=True):
 
 
 def _limit(value: object, field: str) -> int:
-    """To the engine 0 is no limit; whoever writes 0 means nothing at all, and is told how to say that."""
+    """To the engine 0 is no limit, but it reads like "none at all", so it is refused."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_LIMIT_VALUE:
         raise ConfigError(
-            f"{field}: a whole number from 1; leave it out for no limit, pause the lane for none at all; got {value!r:.80}"
+            f"{field}: a whole number from 1; leave it out for no limit, pause the lane for none "
+            f"at all; got {value!r:.80}"
         )
     return value

@@ -1,11 +1,10 @@
-"""How a run of a task is told to the engine, and told again when the answer is lost."""
+"""Reports the outcome of a run to the engine, again while answers are lost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import Corruption, EngineError, ErrorClass, ValidationError
@@ -24,37 +23,49 @@ from flowfabric.sdk.exceptions import (
     UnknownBudget,
 )
 from flowfabric.sdk.retry import passes, persist
-from flowfabric.sdk.task import Task
 
 log = logging.getLogger("flowfabric.worker")
 
-MAX_REASON = 8_192
-MAX_TOGETHER = 256
+MAX_REASON_CHARS = 8_192
+MAX_BATCH = 256
+
+_FINAL: tuple[tuple[type[BaseException], str], ...] = (
+    (PayloadError, "bad_payload"),
+    (StepError, "step_mismatch"),
+    (ChildFailed, "child_failed"),
+    (Rejected, "rejected"),
+    (BudgetExceeded, "budget_hard_breach"),
+    (UnknownBudget, "unknown_budget"),
+    (asyncio.CancelledError, "cancelled"),
+)
+"""The categories of exceptions that no retry policy applies to."""
 
 
 class Unreported(EngineError):
-    """Telling an end failed with an error that is no known refusal; it is told again, and the fence knows it."""
+    """A report failed with an unexpected error. It is repeated; the fence makes that safe."""
 
     code = "untold"
     error_class = ErrorClass.RETRYABLE
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(f"{type(error).__name__}: {_said(error)}")
+        super().__init__(f"{type(error).__name__}: {_text_of(error)}")
 
 
-Tell = Callable[[Sequence[tuple[Handle, bytes | None]]], Awaitable[Sequence[EngineError | None]]]
+CompleteMany = Callable[
+    [Sequence[tuple[Handle, bytes | None]]], Awaitable[Sequence[EngineError | None]]
+]
 _Completion = tuple[Handle, bytes | None, asyncio.Future[EngineError | None]]
 
 
 class Reporter:
-    """Completions that come together are told together, by `complete_many`."""
+    """Completions that come while a call is in flight are reported together by the next call."""
 
-    def __init__(self, engine: EngineProtocol, complete_many: Tell) -> None:
-        self._engine, self._complete_many, self.telemetry = engine, complete_many, engine.telemetry
+    def __init__(self, engine: EngineProtocol, complete_many: CompleteMany) -> None:
+        self._engine, self._complete_many = engine, complete_many
         self._completions: list[_Completion] = []
-        self._teller: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
 
-    async def completed(self, work: Work, task: Task[..., Any], result: bytes | None) -> None:
+    async def completed(self, work: Work, retry: Retry | None, result: bytes | None) -> None:
         refused: ValidationError | None = None
         try:
             await persist(lambda: self._complete(work.handle, result))
@@ -68,34 +79,31 @@ class Reporter:
             else:
                 _log_refusal(work, error)
         if refused is not None:
-            await self.failed(
-                work, task, PayloadError(f"task {task.name}: its result cannot be kept: {refused}")
-            )
+            reason = f"task {work.execution_kind}: its result cannot be stored: {refused}"
+            await self.failed(work, retry, PayloadError(reason))
 
     async def _complete(self, handle: Handle, result: bytes | None) -> None:
-        told: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
-        self._completions.append((handle, result, told))
-        if self._teller is None:
-            self._teller = asyncio.create_task(self._tell(), name="flowfabric-completions")
-        error = await told
+        answered: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
+        self._completions.append((handle, result, answered))
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send(), name="flowfabric-completions")
+        error = await answered
         if error is not None:
             raise error
 
-    async def _tell(self) -> None:
+    async def _send(self) -> None:
         try:
             while self._completions:
-                batch, self._completions = (
-                    self._completions[:MAX_TOGETHER],
-                    self._completions[MAX_TOGETHER:],
-                )
-                for (_, _, told), answer in zip(batch, await self._answers(batch), strict=True):
-                    if not told.done():
-                        told.set_result(answer)
+                batch = self._completions[:MAX_BATCH]
+                self._completions = self._completions[MAX_BATCH:]
+                for (_, _, answered), answer in zip(batch, await self._answers(batch), strict=True):
+                    if not answered.done():
+                        answered.set_result(answer)
         finally:
-            self._teller = None
+            self._sender = None
 
     async def _answers(self, batch: Sequence[_Completion]) -> Sequence[EngineError | None]:
-        """Each has an answer, whatever goes wrong: what fails in a way that is not known is asked about one by one."""
+        """One answer per completion. After an unexpected error each is reported on its own."""
         try:
             answers = await self._complete_many([(handle, result) for handle, result, _ in batch])
             if len(answers) == len(batch):
@@ -104,54 +112,48 @@ class Reporter:
         except EngineError as error:
             return [error] * len(batch)
         except Exception as error:
-            log.exception("%d completions could not be told; trying again", len(batch))
+            log.exception(
+                "completions could not be reported; trying again", extra={"count": len(batch)}
+            )
             if len(batch) == 1:
                 return [Unreported(error)]
         return [(await self._answers([each]))[0] for each in batch]
 
-    async def failed(self, work: Work, task: Task[..., Any], error: BaseException) -> None:
-        """By the kind of exception: final, worth another try, or given up."""
+    async def failed(self, work: Work, retry: Retry | None, error: BaseException) -> None:
+        """The exception decides: final, to be retried by the task's policy, or cancelled."""
         if isinstance(error, CancelRun):
-            await self._told(work, lambda: self._engine.cancel(work.handle, _text(_said(error))))
+            reason = _storable(_text_of(error))
+            await self._report(work, lambda: self._engine.cancel(work.handle, reason))
             return
-        category, again, after = _judged(error, task)
-        said = {
-            "execution_id": str(work.execution_id),
-            "task": task.name,
-            "attempt": work.attempt_index,
-            "category": category,
-        }
-        log.warning(
-            "%s: task %s failed (%s)",
-            work.execution_id,
-            task.name,
-            category,
-            exc_info=error,
-            extra=said,
-        )
-        reason = FailureReason(_message(error), category.encode())
-        kind = FailureClass.TRANSIENT if again else FailureClass.PERMANENT
-        await self._told(
-            work, lambda: self._engine.fail(work.handle, reason, kind, retry_after_ms=after)
+        category, retried, after_ms = _judged(error, retry)
+        fields = {**_fields(work), "task": work.execution_kind, "attempt": work.attempt_index}
+        log.warning("a task failed", exc_info=error, extra={**fields, "category": category})
+        failure = FailureReason(_message(error), category.encode())
+        kind = FailureClass.TRANSIENT if retried else FailureClass.PERMANENT
+        await self._report(
+            work, lambda: self._engine.fail(work.handle, failure, kind, retry_after_ms=after_ms)
         )
 
     async def give_back(self, work: Work, after_ms: int = 0) -> None:
-        """Whoever has room may go on with it, at once or after a while."""
-        await self._told(work, lambda: self._give_back(work, after_ms))
+        """Makes the run claimable again, at once or after this time."""
 
-    async def _give_back(self, work: Work, after_ms: int) -> None:
-        await self._engine.delay(work.handle, await self._engine.server_time_ms() + after_ms)
+        async def delay() -> None:
+            await self._engine.delay(work.handle, await self._engine.server_time_ms() + after_ms)
 
-    async def _told(self, work: Work, tell: Callable[[], Awaitable[Any]]) -> None:
-        """What was told before and is told again does no harm: the fence knows it."""
+        await self._report(work, delay)
+
+    async def _report(self, work: Work, report: Callable[[], Awaitable[object]]) -> None:
+        """A report may be repeated: the fence refuses the second one."""
 
         async def guarded() -> None:
             try:
-                await tell()
+                await report()
             except EngineError:
                 raise
             except Exception as error:
-                log.exception("%s: its end could not be told; trying again", work.execution_id)
+                log.exception(
+                    "the outcome of a run could not be reported; trying again", extra=_fields(work)
+                )
                 raise Unreported(error) from error
 
         try:
@@ -160,61 +162,49 @@ class Reporter:
             _log_refusal(work, error)
 
 
+def _fields(work: Work) -> dict[str, str | int]:
+    return {"execution_id": str(work.execution_id)}
+
+
 def _log_refusal(work: Work, error: EngineError) -> None:
-    log.warning(
-        "%s: its end was not taken: %s",
-        work.execution_id,
-        error,
-        extra={"execution_id": str(work.execution_id)},
-    )
+    log.warning("the outcome of a run was refused", extra={**_fields(work), "reason": str(error)})
 
 
-def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int | None]:
-    """The category, whether another try is worth it, and after how long at the earliest."""
+def _judged(error: BaseException, policy: Retry | None) -> tuple[str, bool, int | None]:
+    """The category, whether a retry may follow, and the least pause before it in milliseconds."""
     match error:
         case Fatal():
             return error.category, False, None
         case Retry():
             return "transient", True, error.after_ms
-        case PayloadError():
-            return "bad_payload", False, None
-        case StepError():
-            return "step_mismatch", False, None
-        case ChildFailed():
-            return "child_failed", False, None
-        case Rejected():
-            return "rejected", False, None
-        case BudgetExceeded():
-            return "budget_hard_breach", False, None
-        case UnknownBudget():
-            return "unknown_budget", False, None
-        case asyncio.CancelledError():
-            return "cancelled", False, None
         case AttemptTimedOut():
             return ATTEMPT_TIMEOUT, True, None
-    again = task.retry is not None and isinstance(error, task.retry.on)
-    return ("timeout" if isinstance(error, TimeoutError) else "handler_error"), again, None
+    for kind, category in _FINAL:
+        if isinstance(error, kind):
+            return category, False, None
+    retried = policy is not None and isinstance(error, policy.on)
+    return ("timeout" if isinstance(error, TimeoutError) else "handler_error"), retried, None
 
 
 def _message(error: BaseException) -> str:
-    """The whole chain of causes in one line; what a timeout interrupted is none of them."""
+    """The chain of causes in one line, without what a timeout interrupted."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 10:
-        said = _said(cause)
-        parts.append(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
+        text = _text_of(cause)
+        parts.append(f"{type(cause).__name__}: {text}" if text else type(cause).__name__)
         cause = None if isinstance(cause, AttemptTimedOut) else cause.__cause__
-    return _text(": ".join(parts))
+    return _storable(": ".join(parts))
 
 
-def _said(error: BaseException) -> str:
-    """Some exceptions cannot be put into words: their own text is code of the user's, which may fail."""
+def _text_of(error: BaseException) -> str:
+    """`__str__` of an exception is the user's code and may fail itself."""
     try:
         return str(error)
-    except Exception as unsayable:
-        return f"(its text cannot be read: {type(unsayable).__name__})"
+    except Exception as failure:
+        return f"(its text cannot be read: {type(failure).__name__})"
 
 
-def _text(said: str) -> str:
-    """What every store can keep, and not more of it than anybody reads."""
-    return said.replace("\0", "").encode(errors="replace").decode()[:MAX_REASON]
+def _storable(text: str) -> str:
+    """Without what some stores refuse: null characters and lone surrogates."""
+    return text.replace("\0", "").encode(errors="replace").decode()[:MAX_REASON_CHARS]

@@ -1,4 +1,4 @@
-"""Waiting for runs to end: one listener per app, however many wait."""
+"""Waits for runs to end: one subscription per app, however many callers wait."""
 
 from __future__ import annotations
 
@@ -17,115 +17,123 @@ from flowfabric.sdk.retry import persist
 
 log = logging.getLogger("flowfabric.results")
 
-Heard = tuple["asyncio.Task[None] | None", int]
-ASK_MS, MAX_ASKING = 20_000, 16
-MOMENT_S = 0.002
-"""So long nobody asks a server for what he has just submitted: it is busy handing it out, and would be held up."""
-LOOK_S = 5.0
-"""Should a wake-up be lost, whoever waits looks by himself."""
+Seen = tuple["asyncio.Task[None] | None", int]
+LONG_POLL_MS, MAX_LONG_POLLS = 20_000, 16
+NEW_RUN_PAUSE_S = 0.002
+"""A server that has just taken a run is not asked for its result before it could hand it out."""
+RECHECK_S = 5.0
+"""A waiter reads the outcome this often, should an event be lost."""
 
 
-class Results:
+class ResultWaiter:
+    """A waiter registers before it reads the outcome, so an end in between is not missed."""
+
     def __init__(self, engine: Callable[[], Awaitable[EngineProtocol]]) -> None:
         self._engine = engine
-        self._waiting: dict[UUID, list[asyncio.Future[None]]] = {}
-        self._listener: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[None] | None = None
-        self._heard = self._asking = 0
+        self._waiters: dict[UUID, list[asyncio.Future[None]]] = {}
+        self._subscriber: asyncio.Task[None] | None = None
+        self._subscribed: asyncio.Future[None] | None = None
+        self._events = self._long_polls = 0
 
     @property
-    def heard(self) -> Heard:
-        """How far the listener has got, if there is one that stands: who made a run after that need not look at first."""
-        listener, ready = self._listener, self._ready
-        if listener is None or listener.done() or ready is None or not ready.done():
-            return None, self._heard
-        return listener, self._heard
+    def seen(self) -> Seen:
+        """The position of the subscription, if it stands.
 
-    async def of(
-        self, ident: ExecutionId, timeout_s: float | None, born: Heard | None = None
-    ) -> ExecutionOutcome:
-        """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between.
-
-        A new run is `born` where the listener stood when it was made; while that has heard nothing since, it has not ended.
+        A run created at this position has not ended while the position is the same.
         """
+        subscriber, subscribed = self._subscriber, self._subscribed
+        if subscriber is None or subscriber.done() or subscribed is None or not subscribed.done():
+            return None, self._events
+        return subscriber, self._events
+
+    async def outcome(
+        self, ident: ExecutionId, timeout_s: float | None, created_at: Seen | None = None
+    ) -> ExecutionOutcome:
+        """The outcome of a run, once it has ended. `created_at` is `seen` when it was created."""
         async with asyncio.timeout(timeout_s):
             engine = await self._engine()
-            if engine.may_wait and self._asking < MAX_ASKING:
-                return await self._asked(engine, ident, 0.0 if born is None else MOMENT_S)
+            if engine.may_wait and self._long_polls < MAX_LONG_POLLS:
+                pause_s = 0.0 if created_at is None else NEW_RUN_PAUSE_S
+                return await self._long_poll(engine, ident, pause_s)
             while True:
-                rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiting.setdefault(ident.uuid, []).append(rung)
+                woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiters.setdefault(ident.uuid, []).append(woken)
                 try:
-                    await self._begin()
-                    if born is None or born != self.heard:
-                        outcome = await self._look(ident)
+                    await self._subscribe()
+                    if created_at is None or created_at != self.seen:
+                        outcome = await self._read(ident)
                         if outcome.ended:
                             return outcome
-                    born = None
-                    await asyncio.wait({rung}, timeout=LOOK_S)
+                    created_at = None
+                    await asyncio.wait({woken}, timeout=RECHECK_S)
                 finally:
-                    self._forget(ident.uuid, rung)
+                    self._forget(ident.uuid, woken)
 
-    async def _asked(
-        self, engine: EngineProtocol, ident: ExecutionId, after_s: float
+    async def _long_poll(
+        self, engine: EngineProtocol, ident: ExecutionId, pause_s: float
     ) -> ExecutionOutcome:
-        """Few who wait for a server's engine ask it each for himself; beyond that, all share one listener."""
-        self._asking += 1
+        """On a server, a few waiters poll for themselves; further ones share the subscription."""
+        self._long_polls += 1
         try:
-            await asyncio.sleep(after_s)
+            await asyncio.sleep(pause_s)
             while True:
-                outcome = await persist(lambda: engine.wait_for_outcome(ident, ASK_MS))
+                outcome = await persist(lambda: engine.wait_for_outcome(ident, LONG_POLL_MS))
                 if outcome is None:
                     raise NotFound("execution", ident)
                 if outcome.ended:
                     return outcome
         finally:
-            self._asking -= 1
+            self._long_polls -= 1
 
-    async def _look(self, ident: ExecutionId) -> ExecutionOutcome:
+    async def _read(self, ident: ExecutionId) -> ExecutionOutcome:
         engine = await self._engine()
         outcome = await persist(lambda: engine.read_outcome(ident))
         if outcome is None:
             raise NotFound("execution", ident)
         return outcome
 
-    def _forget(self, ident: UUID, rung: asyncio.Future[None]) -> None:
-        waiting = self._waiting.get(ident, [])
-        if rung in waiting:
-            waiting.remove(rung)
-        if not waiting:
-            self._waiting.pop(ident, None)
+    def wake(self, ident: UUID) -> None:
+        """Has the waiters of this run read its outcome."""
+        for woken in self._waiters.pop(ident, ()):
+            if not woken.done():
+                woken.set_result(None)
 
-    async def _begin(self) -> None:
-        if self._listener is None or self._listener.done():
-            self._ready = asyncio.get_running_loop().create_future()
-            self._listener = asyncio.create_task(
-                self._follow(self._ready), name="flowfabric-results"
+    def _forget(self, ident: UUID, woken: asyncio.Future[None]) -> None:
+        waiters = self._waiters.get(ident, [])
+        if woken in waiters:
+            waiters.remove(woken)
+        if not waiters:
+            self._waiters.pop(ident, None)
+
+    async def _subscribe(self) -> None:
+        if self._subscriber is None or self._subscriber.done():
+            self._subscribed = asyncio.get_running_loop().create_future()
+            self._subscriber = asyncio.create_task(
+                self._follow(self._subscribed), name="flowfabric-results"
             )
-        assert self._ready is not None
-        await asyncio.shield(self._ready)
+        assert self._subscribed is not None
+        await asyncio.shield(self._subscribed)
 
-    async def _follow(self, ready: asyncio.Future[None]) -> None:
+    async def _follow(self, subscribed: asyncio.Future[None]) -> None:
         try:
             events = await (await self._engine()).subscribe_completion()
-            ready.set_result(None)
+            subscribed.set_result(None)
             async for event in events:
-                self._heard += 1
+                self._events += 1
                 if is_end(event.outcome):
-                    for rung in self._waiting.pop(event.execution_id.uuid, ()):
-                        if not rung.done():
-                            rung.set_result(None)
-        except (
-            EngineError
-        ) as error:  # the next who waits begins anew, and all look for themselves meanwhile
-            log.info("results are looked for, not listened for, until the next one asks: %s", error)
+                    self.wake(event.execution_id.uuid)
+        except EngineError as error:  # the next waiter subscribes anew
+            log.info(
+                "the subscription to completions ended; waiters poll until the next one",
+                extra={"reason": str(error)},
+            )
         finally:
-            if not ready.done():
-                ready.set_result(None)
+            if not subscribed.done():
+                subscribed.set_result(None)
 
     async def stop(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
+        if self._subscriber is not None:
+            self._subscriber.cancel()
             with suppress(asyncio.CancelledError):
-                await self._listener
-            self._listener = None
+                await self._subscriber
+            self._subscriber = None

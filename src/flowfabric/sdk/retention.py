@@ -1,4 +1,4 @@
-"""How long a run is kept after its end."""
+"""How long runs are kept after their end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ SHORTEST_MS = 1_000
 
 
 class Retention(Struct, frozen=True):
-    """The ages after which runs are removed: completed, cancelled and skipped ones; failed and expired ones.
+    """How long a run is kept after its end, from `"1s"` to ten years.
 
-    An age that is None is that of the app, else that of the engine: 24 hours and 7 days.
+    `completed` applies to completed, cancelled and skipped runs, `failed` to failed and expired
+    ones. None is the app's age, or else the engine's: 24 hours and 7 days.
     """
 
     completed: Span | None = None
@@ -22,7 +23,7 @@ class Retention(Struct, frozen=True):
 
 
 def ages(given: Span | Retention | None, field: str) -> RetentionPolicy:
-    """One span is the age after any end."""
+    """A single span applies after any end."""
     both = given if isinstance(given, Retention) else Retention(given, given)
     return RetentionPolicy(
         _age(both.completed, f"{field}.completed", given),
@@ -31,7 +32,7 @@ def ages(given: Span | Retention | None, field: str) -> RetentionPolicy:
 
 
 def merged(own: RetentionPolicy, app: RetentionPolicy) -> RetentionPolicy | None:
-    """A task's ages, and the app's where it has none."""
+    """The task's ages, and the app's where the task has none."""
     found = RetentionPolicy(
         app.completed_ms if own.completed_ms is None else own.completed_ms,
         app.failed_ms if own.failed_ms is None else own.failed_ms,
@@ -43,7 +44,8 @@ def age_ms(span: Span, field: str) -> int:
     found = millis(span, field)
     if found < SHORTEST_MS:
         raise ConfigError(
-            f"{field}: at least 1s, so that a result can be read before it is removed; got {span!r:.80}"
+            f"{field}: at least 1s, so that a result can be read before it is removed; "
+            f"got {span!r:.80}"
         )
     return found
 

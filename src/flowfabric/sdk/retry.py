@@ -1,4 +1,4 @@
-"""Asking the engine again: what helps by itself after a while, and what never will."""
+"""Repeats engine calls: which errors pass after a while, and which never do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OVER = frozenset(
 
 
 def is_lost(error: EngineError) -> bool:
-    """Whether it says that this lease is not held any more."""
+    """Whether the error says that the lease is no longer held."""
     if isinstance(error, Contention):
         return error.kind in _GONE
     if isinstance(error, StateError):
@@ -44,17 +44,20 @@ def is_lost(error: EngineError) -> bool:
 
 
 def passes(error: EngineError) -> bool:
-    """Whether it is about the store of the moment, and not about what was asked."""
+    """Whether the error is about the state of the store, not about the request."""
     return (error.retryable or isinstance(error, TimedOut)) and not is_lost(error)
 
 
 def is_away(error: EngineError) -> bool:
-    """Whether the store cannot be reached at all, or is kept from us by a limit of calls: no fault of the task that asked."""
+    """Whether the store is out of reach, or a rate limit refuses calls: not the task's fault."""
     return isinstance(error, TransportError | TimedOut | ValidationError) and passes(error)
 
 
 async def persist(ask: Callable[[], Awaitable[T]], *, twice: bool = True) -> T:
-    """Again, for a few seconds, while the store is away or busy. `twice` says that doing it two times is doing it once."""
+    """Repeats the call for a few seconds while the store is away or busy.
+
+    `twice` states that the call may be repeated after an unknown outcome.
+    """
     pause = FIRST_PAUSE_S
     for _ in range(TRIES - 1):
         try:

@@ -1,4 +1,4 @@
-"""One submitted task: its state, its result, what it writes, and what can be done to it."""
+"""A handle to a submitted run: its result, state, output and operations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flowfabric.model.execution import CancelExecutionArgs, ExecutionOutcome, Re
 from flowfabric.model.explanation import Explanation
 from flowfabric.model.history import HistoryEntry
 from flowfabric.model.stream import StreamFrame, Visibility
-from flowfabric.model.waitpoint import DeliverSignalArgs
+from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
 from flowfabric.sdk.serialization import to_json, unsealed
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
-    from flowfabric.sdk.result_waiter import Heard
+    from flowfabric.sdk.result_waiter import Seen
     from flowfabric.sdk.task import Task
 
 R = TypeVar("R")
@@ -32,32 +32,39 @@ _ENDS: dict[str, type[RunError]] = {
 
 
 class Run(Generic[R]):
-    """Found again with `app.run(id)`, in any process."""
+    """A handle to a submitted run. `app.run(id)` returns one for an existing run, in any process.
+
+    `id` is the run's id; `str(run.id)` can be stored and passed on.
+    """
 
     def __init__(
         self,
         app: App,
         ident: ExecutionId,
         task: Task[..., R] | None = None,
-        born: Heard | None = None,
+        created_at: Seen | None = None,
     ) -> None:
         self.app, self.id, self.task = app, ident, task
-        self._born = born
+        self._created_at = created_at
 
     def __repr__(self) -> str:
         return f"Run({str(self.id)!r})"
 
     async def result(self, timeout: Span | None = None) -> R:
-        """What it came to, once it has. Raises RunFailed, RunCancelled, RunExpired or RunSkipped, and TimeoutError."""
-        born, self._born = self._born, None
+        """Waits until the run has ended and returns its result.
+
+        Raises RunFailed, RunCancelled, RunExpired or RunSkipped if it ended in another way, and
+        TimeoutError if it has not ended after `timeout` (default: no limit).
+        """
+        created_at, self._created_at = self._created_at, None
         wait_s = None if timeout is None else millis(timeout, "timeout") / 1_000
         try:
-            outcome = await self.app.results.of(self.id, wait_s, born)
+            outcome = await self.app.results.outcome(self.id, wait_s, created_at)
         except TimeoutError:
             if wait_s is None:
                 raise
             raise TimeoutError(
-                f"{self.id} has not ended within {wait_s:g} s; run.why() tells what it waits for"
+                f"{self.id} has not ended within {wait_s:g} s; run.why() returns the reason"
             ) from None
         if outcome.terminal_outcome == "success":
             data = (
@@ -74,31 +81,35 @@ class Run(Generic[R]):
         return data
 
     async def outcome(self) -> ExecutionOutcome:
+        """Its state and, after its end, its stored result or failure. Does not wait."""
         found = await (await self.app.engine()).read_outcome(self.id)
         if found is None:
             raise NotFound("execution", self.id)
         return found
 
     async def state(self) -> str:
-        """waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped, ..."""
+        """Its public state, such as `"waiting"`, `"active"`, `"suspended"` or `"completed"`."""
         return (await self.outcome()).public_state
 
     async def cancel(self, reason: str = "") -> None:
-        """Ends it, whatever it is doing. One that has ended already stays as it is, and says so."""
+        """Cancels the run in any state. A running task is cancelled within a second.
+
+        Raises an EngineError if the run has ended already.
+        """
         await (await self.app.engine()).cancel_execution(
             CancelExecutionArgs(execution_id=self.id, reason=reason)
         )
 
     async def replay(self) -> None:
-        """Starts it again after it has ended; steps that were finished stay finished."""
+        """Runs it again after its end. Completed steps keep their recorded results."""
         await (await self.app.engine()).replay_execution(ReplayExecutionArgs(execution_id=self.id))
 
     async def why(self) -> Explanation:
-        """Why it is not running."""
+        """Explains why the run is not running, or how it ended."""
         return await (await self.app.engine()).explain_execution(self.id)
 
     async def history(self, *, page: int = 100) -> AsyncIterator[HistoryEntry]:
-        """What has happened to it until now, in order, read in pages of this many."""
+        """What has happened to the run until now, in order; `page` entries per read."""
         engine = await self.app.engine()
         after: str | None = None
         while True:
@@ -112,15 +123,19 @@ class Run(Generic[R]):
     async def stream(
         self, attempt: int = 0, after: str = "0-0", *, live: bool = True
     ) -> AsyncIterator[StreamFrame]:
-        """What it writes while it runs, from the beginning, until it has ended."""
+        """The frames the run writes, until it has ended.
+
+        Starts with attempt `attempt` (default 0) behind the frame id `after` (default: the
+        beginning). `live=False` leaves out frames that were emitted with `live=`.
+        """
         visibility = Visibility.All if live else Visibility.ExcludeBestEffort
         async for _, frame in (await self.app.engine()).follow_stream(
             self.id, attempt, after, visibility
         ):
             yield frame
 
-    async def waitpoints(self) -> list[Any]:
-        """What it is waiting for, if it waits for people or the outside."""
+    async def waitpoints(self) -> list[WaitpointListed]:
+        """The open waitpoints of the run, at most one page of them."""
         return list((await (await self.app.engine()).list_pending_waitpoints(self.id)).items)
 
     async def signal(
@@ -134,7 +149,13 @@ class Run(Generic[R]):
         key: str | None = None,
         comment: str = "",
     ) -> None:
-        """Tells a run that waits. With a token, as somebody outside who was given it; without, as an operator."""
+        """Sends a signal to a waiting run.
+
+        - `name`, `payload`, `source`, `comment`: what the task receives as a `Signal`.
+        - `waitpoint`: the waitpoint's id; required if the run has several open ones.
+        - `token`: the token of a link. Without it the signal is sent as an operator.
+        - `key`: the same key delivers the signal once.
+        """
         engine = await self.app.engine()
         target = waitpoint or await self._only_waitpoint()
         shown = token or await engine.read_waitpoint_token(self.id.partition_index, target)
@@ -159,6 +180,6 @@ class Run(Generic[R]):
         found = [each for each in every if each.state == "active"] or every
         if len(found) != 1:
             names = ", ".join(str(each.waitpoint_id) for each in found) or "none"
-            detail = f"waitpoint: this run waits at {len(found)}, say which one: {names}"
+            detail = f"waitpoint: this run has {len(found)} open ones, give the id of one: {names}"
             raise ValidationError(ValidationKind.INVALID_INPUT, detail)
-        return cast(UUID, found[0].waitpoint_id)
+        return found[0].waitpoint_id

@@ -1,4 +1,4 @@
-"""Tasks by the clock: one tick is one run, however many processes there are, and however long they were away."""
+"""Schedules: one run per tick of a cron line, however many processes there are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
 from flowfabric.sdk.cron import Cron
 from flowfabric.sdk.exceptions import IdempotencyConflict
+from flowfabric.sdk.options import CatchUp, ScheduleOptions
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
@@ -24,17 +25,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("flowfabric.schedule")
 
-CatchUp = Literal["skip", "one", "all"]
 LATE_MS = 60_000
-"""Up to here a tick is on time, whatever held it up."""
+"""A tick counts as missed when it is later than this."""
 AHEAD_MS = 300_000
-"""A mark further ahead than this was set when the clock was wrong."""
+"""A mark further ahead than this was set while the clock was wrong."""
 MAX_AT_ONCE = 500
-LONGEST_S, SHORTEST_S = 30.0, 0.01
+LONGEST_PAUSE_S, SHORTEST_PAUSE_S, ERROR_PAUSE_S = 30.0, 0.01, 1.0
 
 
 class Schedule:
-    """Made by `@app.schedule(...)`; found in `app.schedules` by name."""
+    """Made by `@app.schedule(...)`; `app.schedules` has them by name."""
 
     def __init__(
         self,
@@ -54,38 +54,42 @@ class Schedule:
         return f"Schedule({self.name!r}, {self.cron.line!r}, {self.cron.tz!r})"
 
     async def pause(self) -> bool:
-        """Leaves out its ticks, in every process, until it is resumed; whether it was running."""
+        """Skips its ticks, in every process, until `resume`. Returns whether it was running.
+
+        Ticks of a pause are not made up for.
+        """
         return await (await self.app.engine()).pause_schedule(self.app.namespace, self.name)
 
     async def resume(self) -> bool:
-        """Goes on with the ticks still to come; whether it was paused. One that is declared `paused` stays so."""
+        """Continues with the next tick. Returns whether it was paused.
+
+        A schedule that is declared with `paused=True` stays paused.
+        """
         return await (await self.app.engine()).resume_schedule(self.app.namespace, self.name)
 
     def following(self, after: datetime) -> datetime | None:
-        """The tick after this time, in the schedule's own zone."""
+        """The next tick after this time, in the schedule's zone; None without one in nine years."""
         tick = self.cron.following(round(after.timestamp() * 1_000))
-        return None if tick is None else _shown(tick, self.cron)
+        return None if tick is None else _local(tick, self.cron)
 
 
-def made(
+def new_schedule(
     app: App, task: Task[..., Any], line: object, tz: object, options: dict[str, Any]
 ) -> Schedule:
-    """Checked from end to end, so that a mistake is told when the program begins."""
-    name = checked_name(options.pop("name", None) or task.name, "name")
+    """Checks everything, the arguments included, so that mistakes show at program start."""
+    name = checked_name(options.get("name") or task.name, "name")
     field = f"schedule {name}"
     if task.app is not app:
-        raise ConfigError(f"{field}: task {task.name} is another App's")
+        raise ConfigError(f"{field}: task {task.name} belongs to another App")
     if name in app.schedules:
-        raise ConfigError(f"{field}: there is one of that name already; give one of them name=...")
-    catch_up, paused, arguments = (
-        options.pop("catch_up", "skip"),
-        options.pop("paused", False),
-        options.pop("arguments", {}),
-    )
-    if options:
-        accepted = "tz, catch_up, paused, name and arguments"
+        raise ConfigError(f"{field}: already declared; give one of them another name=...")
+    catch_up, paused = options.get("catch_up", "skip"), options.get("paused", False)
+    arguments = options.get("arguments", {})
+    unknown = options.keys() - ScheduleOptions.__annotations__.keys()
+    if unknown:
+        accepted = ", ".join(("tz", *ScheduleOptions.__annotations__))
         raise ConfigError(
-            f"{field}: {', '.join(sorted(options))}: unknown; {accepted} are accepted"
+            f"{field}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
         )
     if catch_up not in get_args(CatchUp):
         raise ConfigError(f'{field}: catch_up: "skip", "one" or "all", got {catch_up!r:.80}')
@@ -104,14 +108,14 @@ def made(
 
 
 class Due(Struct, frozen=True):
-    """What is to be submitted now, and how far the schedule has got then."""
+    """The ticks to submit now, and the schedule's position afterwards."""
 
     ticks: list[int]
     cursor_ms: int
 
 
 def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> Due:
-    """On time are those of the last minute. Of those missed, none, the latest, or all are made up for."""
+    """Ticks of the last minute are on time. `catch_up` decides about earlier, missed ones."""
     if catch_up == "all":
         ticks = cron.between(cursor_ms, now_ms, MAX_AT_ONCE)
         return Due(ticks, now_ms if len(ticks) < MAX_AT_ONCE else ticks[-1])
@@ -123,9 +127,10 @@ def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> Due:
 
 
 class Ticker:
-    """Submits what is due. Any number of them may run; the mark and the key of each tick keep them from doing it twice.
+    """Submits due ticks. Any number of tickers may run: each tick is submitted under its own key.
 
-    A tick is submitted before the mark moves: whoever dies in between has left it to the next, who finds it submitted.
+    A tick is submitted before the mark moves. After a crash in between the next ticker submits it
+    again, and the key makes it the same run.
     """
 
     def __init__(self, app: App, engine: EngineProtocol) -> None:
@@ -145,20 +150,22 @@ class Ticker:
 
     async def _run(self) -> None:
         while True:
-            pause = LONGEST_S
+            pause = LONGEST_PAUSE_S
             try:
-                pause = await self.look()
+                pause = await self.submit_due()
             except EngineError as error:
-                log.warning("schedules cannot be looked at (%s); trying again", error)
-                pause = 1.0
+                log.warning(
+                    "schedules could not be read; trying again", extra={"reason": str(error)}
+                )
+                pause = ERROR_PAUSE_S
             except Exception:
-                log.exception("schedules cannot be looked at; trying again")
+                log.exception("schedules could not be read; trying again")
             await asyncio.sleep(pause)
 
-    async def look(self) -> float:
-        """Submits what is due by the store's clock; in how many seconds there is something to look at again."""
+    async def submit_due(self) -> float:
+        """Submits what is due by the store's clock. Returns the seconds until the next tick."""
         found = await self._engine.read_schedules(self._app.namespace)
-        pause = LONGEST_S
+        pause = LONGEST_PAUSE_S
         for schedule in self._app.schedules.values():
             mark = found.marks.get(schedule.name)
             if mark is None:
@@ -171,15 +178,15 @@ class Ticker:
                 pause = 0
             elif following is not None:
                 pause = min(pause, (following - found.now_ms) / 1_000)
-        return max(pause, SHORTEST_S)
+        return max(pause, SHORTEST_PAUSE_S)
 
     async def _tick(self, schedule: Schedule, mark: ScheduleMark, now_ms: int) -> int:
-        """How many were submitted."""
+        """Submits the schedule's due ticks. Returns how many there were."""
         if mark.cursor_ms > now_ms:
             if mark.cursor_ms > now_ms + AHEAD_MS:
                 log.warning(
-                    "schedule %s: its mark lies ahead of the clock; it goes on from now",
-                    schedule.name,
+                    "the mark of a schedule was ahead of the clock; set to the current time",
+                    extra={"schedule": schedule.name},
                 )
                 await self._engine.move_schedule(mark, now_ms)
             return 0
@@ -197,19 +204,18 @@ class Ticker:
     async def _submit(self, schedule: Schedule, tick: int) -> None:
         tags = {
             "schedule.name": schedule.name,
-            "schedule.tick": _shown(tick, schedule.cron).isoformat(),
+            "schedule.tick": _local(tick, schedule.cron).isoformat(),
         }
         try:
             await schedule.task.submit(
                 **schedule.arguments, key=f"{schedule.name}@{tick}", tags=tags
             )
-        except IdempotencyConflict as other:  # of a deploy that gives the schedule other arguments
+        except IdempotencyConflict as conflict:  # another deployment has other arguments
             log.info(
-                "schedule %s: its tick was submitted with other arguments, as %s",
-                schedule.name,
-                other.run_id,
+                "a tick had been submitted with other arguments",
+                extra={"schedule": schedule.name, "execution_id": str(conflict.run_id)},
             )
 
 
-def _shown(tick_ms: int, cron: Cron) -> datetime:
+def _local(tick_ms: int, cron: Cron) -> datetime:
     return datetime.fromtimestamp(tick_ms / 1_000, UTC).astimezone(cron.zone)

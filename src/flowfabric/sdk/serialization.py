@@ -1,4 +1,4 @@
-"""Arguments and results on their way: typed by the function's own hints, checked before they are stored."""
+"""Arguments and results as JSON: typed by the function's hints, checked before they are stored."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from msgspec import inspect as kinds
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.exceptions import PayloadError
+from flowfabric.sdk.inputs import Stored
+from flowfabric.sdk.options import SUBMIT_OPTIONS
 
 RESULTS = "$results"
-SUBMIT_OPTIONS = frozenset(
-    {"key", "key_ttl", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"}
-)
 MAX_PAYLOAD_BYTES = 1_048_576
-CARRIED = "use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
+STORABLE = "use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
 CONTEXT_NAMES = ("ctx", "context")
 T = TypeVar("T")
-_results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
+_Field = tuple[str, Any] | tuple[str, Any, Any]
+"""Name, type and default, as msgspec.defstruct takes them."""
+_results: WeakKeyDictionary[Callable[..., object], object] = WeakKeyDictionary()
 
 
 class Injected:
@@ -30,11 +31,11 @@ class Injected:
 
 
 State = Annotated[T, Injected]
-"""`llm: State[LlmClient]` is given by the worker: `Worker(app, state=[LlmClient()])`."""
+"""A parameter `llm: State[LlmClient]` receives the object of `Worker(app, state=[LlmClient()])`."""
 
 
 class Codec(Protocol):
-    """What stands between the task and what is stored: encryption, compression."""
+    """Applied to every stored payload, such as encryption or compression. `App(url, codec=...)`."""
 
     def encode(self, data: bytes) -> bytes: ...
 
@@ -42,7 +43,6 @@ class Codec(Protocol):
 
 
 def sealed(codec: Codec, data: bytes, where: str) -> bytes:
-    """As it is stored."""
     try:
         found = codec.encode(data)
     except Exception as error:
@@ -53,7 +53,8 @@ def sealed(codec: Codec, data: bytes, where: str) -> bytes:
         raise PayloadError(f"{where}: the codec must encode to bytes, got {type(found).__name__}")
     if len(found) > MAX_PAYLOAD_BYTES:
         raise PayloadError(
-            f"{where}: it takes {len(found)} bytes, at most {MAX_PAYLOAD_BYTES} are kept; store it elsewhere"
+            f"{where}: {len(found)} bytes, at most {MAX_PAYLOAD_BYTES} are stored; keep it "
+            "elsewhere and pass a reference"
         )
     return found
 
@@ -62,56 +63,62 @@ def unsealed(codec: Codec, data: bytes, where: str) -> bytes:
     try:
         return codec.decode(data)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         raise PayloadError(
-            f"{where}: the codec cannot decode what is stored; was it stored with another? {said}"
+            f"{where}: the codec cannot decode what is stored; was it stored with another? {reason}"
         ) from error
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=_outward)
 
 
-def from_json(data: bytes, kind: Any) -> Any:
+def from_json(data: bytes, kind: object) -> Any:
     return msgspec.json.decode(data, type=kind, dec_hook=_inward)
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=_outward, order="deterministic")
 
 
-def _outward(value: Any) -> Any:
+def _outward(value: object) -> object:
+    """For pydantic models, which are not imported here."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{_named(type(value))} cannot be carried; {CARRIED}")
+    raise TypeError(f"{_named(type(value))} cannot be stored; {STORABLE}")
 
 
-def _named(kind: Any) -> str:
-    """Of a class of the user's, with its module: there may be several of one name."""
+def _named(kind: object) -> str:
+    """A user's class is shown with its module, for there may be several of one name."""
     name, module = getattr(kind, "__qualname__", str(kind)), getattr(kind, "__module__", "builtins")
     return str(name) if module == "builtins" else f"{module}.{name}"
 
 
-def _inward(kind: type, value: Any) -> Any:
-    return kind.model_validate(value)  # type: ignore[attr-defined]  # others were refused when the task was made
+def _inward(kind: type, value: object) -> object:
+    return kind.model_validate(value)  # type: ignore[attr-defined]  # the declaration refuses others
 
 
 class Signature(Generic[T]):
-    """What a task takes and gives. Raises when it is made if something of that cannot be carried."""
+    """The arguments and the result of a task. Raises if one of their types cannot be stored."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], context: type, refused: tuple[type, str]
+        self,
+        name: str,
+        function: Callable[..., object],
+        context: type,
+        other_context: type,
+        mistake: str,
     ) -> None:
         self._name = name
         self._whole = inspect.signature(function)
         hints = _hints(name, function)
         self.context_name: str | None = None
         self.injected: dict[str, type] = {}
-        self._fields: list[Any] = []
+        self._fields: list[_Field] = []
         for at, parameter in enumerate(self._whole.parameters.values()):
             hint = hints.get(parameter.name, Any)
-            if hint is refused[0]:
-                raise ConfigError(f"task {name}: {parameter.name}: {refused[1]}")
+            if hint is other_context:
+                raise ConfigError(f"task {name}: {parameter.name}: {mistake}")
             if hint is context:
                 if at:
                     raise PayloadError(
@@ -123,14 +130,14 @@ class Signature(Generic[T]):
             else:
                 self._fields.append(self._field(parameter, hint))
         self._taken = [field[0] for field in self._fields]
-        self._advice = _advice(self._whole, context)
+        self._advice = _advice(self._whole, inspect.iscoroutinefunction(function))
         self._type = msgspec.defstruct(
             "Arguments", self._fields, kw_only=True, forbid_unknown_fields=True
         )
         self._result = hints.get("return", Any)
         check_kind(self._result, f"task {name}: its result")
 
-    def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
+    def _field(self, parameter: inspect.Parameter, hint: object) -> _Field:
         where = f"task {self._name}: argument {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise PayloadError(
@@ -146,11 +153,11 @@ class Signature(Generic[T]):
 
     def encode(
         self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        results: Callable[[Any], Any] | None = None,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        results: Callable[[object], Stored | None] | None = None,
     ) -> bytes:
-        """The arguments as an object. `results` says of a value what stands for it: ids of runs whose results are meant."""
+        """The arguments as a JSON object. `results` replaces a value by the runs it stands for."""
         values = self._bound(args, kwargs)
         later = (
             {}
@@ -166,29 +173,33 @@ class Signature(Generic[T]):
         data = to_json({**given, RESULTS: later}) if later else raw
         if len(data) > MAX_PAYLOAD_BYTES:
             raise PayloadError(
-                f"task {self._name}: its arguments take {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept"
+                f"task {self._name}: its arguments: {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} "
+                "are stored"
             )
         return data
 
-    def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The same for the same arguments, however they are written: by place or name, in any order of dicts and sets, `1` for
-        `1.0`. One that equals its default is left out, so that a new argument with a default does not change it."""
+    def digest(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        """Equal for equal arguments, by position or by name, in any order of dicts and sets.
+
+        An argument that equals its default is left out, so that a new parameter with a default
+        does not change the digest.
+        """
         bound = self._bound(args, kwargs)
         found = self._decoded(_canonical(bound), self._type)
         given = {name: _canonical(getattr(found, name)) for name in sorted(bound)}
-        said = [(name, value) for name, value in given.items() if self._usual(name) != value]
-        return hashlib.sha256(repr((self._name, said)).encode()).hexdigest()[:32]
+        stated = [(name, value) for name, value in given.items() if self._default(name) != value]
+        return hashlib.sha256(repr((self._name, stated)).encode()).hexdigest()[:32]
 
-    def _usual(self, name: str) -> bytes | None:
-        """An argument's default, if it has one that can be carried."""
+    def _default(self, name: str) -> bytes | None:
+        """An argument's default, if it has one that can be stored."""
         default = self._whole.parameters[name].default
         try:
             return None if default is inspect.Parameter.empty else _canonical(default)
         except (TypeError, ValueError, RecursionError):
             return None
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name, as Python itself would bind them: the context and what is injected are not the caller's to give."""
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """Binds by Python's own rules, without the context and the injected parameters."""
         taken = [p for p in self._whole.parameters.values() if p.name in self._taken]
         try:
             return inspect.Signature(taken).bind(*args, **kwargs).arguments
@@ -202,15 +213,15 @@ class Signature(Generic[T]):
             kind = msgspec.defstruct("Arguments", rest, kw_only=True)
         self._decoded(raw, kind)
 
-    def _decoded(self, raw: bytes, kind: Any) -> Any:
+    def _decoded(self, raw: bytes, kind: object) -> Any:
         try:
             return from_json(raw, kind)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise PayloadError(f"task {self._name}: {error}") from None
-        except ValueError as error:  # of a model with rules of its own
+        except ValueError as error:  # of a model with own validators
             raise PayloadError(f"task {self._name}: {' '.join(str(error).split())[:500]}") from None
 
-    def _culprit(self, given: Mapping[str, Any]) -> str:
+    def _culprit(self, given: Mapping[str, object]) -> str:
         for name, value in given.items():
             try:
                 to_json(value)
@@ -218,40 +229,39 @@ class Signature(Generic[T]):
                 return f"argument {name!r}"
         return "its arguments"
 
-    def decode(self, data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments by name, and which of them are results of other runs, still to be fetched."""
+    def decode(self, data: bytes) -> tuple[dict[str, msgspec.Raw], dict[str, Stored]]:
+        """The arguments by name, and those that are results of other runs and still to be read."""
         try:
             raw = msgspec.json.decode(data or b"{}", type=dict[str, msgspec.Raw])
         except msgspec.DecodeError as error:
             raise PayloadError(f"task {self._name}: its input is not an object: {error}") from None
-        later: dict[str, Any] = (
-            msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Any]) if RESULTS in raw else {}
+        later = (
+            msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Stored]) if RESULTS in raw else {}
         )
         return raw, later
 
-    def arguments(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, raw: Mapping[str, object]) -> dict[str, object]:
         found = self._decoded(msgspec.json.encode(raw), self._type)
         return {name: getattr(found, name) for name in self._taken}
 
-    def encode_result(self, value: Any) -> bytes | None:
+    def encode_result(self, value: object) -> bytes | None:
         if value is None:
             self._check_result(b"null")
             return None
         try:
             data = to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise PayloadError(
-                f"task {self._name}: its result cannot be carried: {error}"
-            ) from None
+            raise PayloadError(f"task {self._name}: its result cannot be stored: {error}") from None
         if len(data) > MAX_PAYLOAD_BYTES:
             raise PayloadError(
-                f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept"
+                f"task {self._name}: its result: {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} "
+                "are stored"
             )
         self._check_result(data)
         return data
 
     def _check_result(self, data: bytes) -> None:
-        """Every reader decodes a result by the annotation, so one that does not fit fails where it is made."""
+        """Every reader decodes by the annotation, so a result that does not fit fails the task."""
         if self._result is Any or (self._result is type(None) and data == b"null"):
             return
         try:
@@ -261,34 +271,31 @@ class Signature(Generic[T]):
                 f"task {self._name}: its result does not fit its return annotation: {error}"
             ) from None
 
-    def decode_result(self, data: bytes | None) -> Any:
-        if data is None:
-            return None
-        return self._decoded(data, self._result)
+    def decode_result(self, data: bytes | None) -> T | None:
+        return None if data is None else self._decoded(data, self._result)
 
 
-def _advice(signature: inspect.Signature, context: type) -> str:
-    """For those who meant the first parameter to be the run's context, and did not say so."""
+def _advice(signature: inspect.Signature, is_async: bool) -> str:
+    """For a first parameter that is named like a context but has no annotation."""
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.name not in CONTEXT_NAMES or first.annotation is not first.empty:
         return ""
-    kind = (
-        "flowfabric.sync.Context"
-        if context.__module__.endswith(".blocking")
-        else "flowfabric.Context"
+    kind = "flowfabric.Context" if is_async else "flowfabric.sync.Context"
+    return (
+        f"; {first.name} has no annotation, so it is an argument; "
+        f"write {first.name}: {kind} for the run's context"
     )
-    return f"; {first.name} has no annotation, so it is an argument; write {first.name}: {kind} for the run's context"
 
 
-def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(name: str, function: Callable[..., object]) -> dict[str, object]:
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
         raise PayloadError(f"task {name}: its type hints cannot be read: {error}") from None
 
 
-def check_kind(kind: Any, where: str) -> None:
-    """Whether values of this type can be carried."""
+def check_kind(kind: object, where: str) -> None:
+    """Raises unless values of this type can be stored."""
     if kind is type(None):
         return
     try:
@@ -297,16 +304,16 @@ def check_kind(kind: Any, where: str) -> None:
         raise PayloadError(f"{where}: {error}") from None
     for custom in _customs(found, set()):
         if not hasattr(custom, "model_validate"):
-            raise PayloadError(f"{where}: {_named(custom)} cannot be carried; {CARRIED}")
+            raise PayloadError(f"{where}: {_named(custom)} cannot be stored; {STORABLE}")
 
 
-def _customs(found: Any, seen: set[int]) -> list[Any]:
+def _customs(found: object, seen: set[int]) -> list[type]:
     if id(found) in seen or not isinstance(found, kinds.Type):
         return []
     seen.add(id(found))
     if isinstance(found, kinds.CustomType):
         return [found.cls]
-    parts: list[Any] = []
+    parts: list[type] = []
     for name in getattr(found, "__struct_fields__", ()):
         value = getattr(found, name)
         for item in value if isinstance(value, tuple | list) else (value,):
@@ -316,18 +323,18 @@ def _customs(found: Any, seen: set[int]) -> list[Any]:
     return parts
 
 
-def result_of(function: Callable[..., Any]) -> Any:
-    """What a step says it returns, so that what was stored comes back as that."""
+def result_of(function: Callable[..., object]) -> object:
+    """The return annotation of a step's function, by which its record is decoded."""
     try:
         found = _results.get(function)
         if found is None:
             found = _results[function] = _declared_result(inspect.unwrap(function))
         return found
-    except TypeError:  # neither hashed nor remembered
+    except TypeError:  # the function cannot be hashed or referenced weakly
         return Any
 
 
-def _declared_result(function: Callable[..., Any]) -> Any:
+def _declared_result(function: Callable[..., object]) -> object:
     if "return" not in getattr(function, "__annotations__", {}):
         return Any
     try:

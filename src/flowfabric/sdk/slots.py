@@ -1,4 +1,4 @@
-"""How many more executions a worker has room for."""
+"""The execution slots of a worker."""
 
 from __future__ import annotations
 
@@ -6,40 +6,44 @@ import asyncio
 
 
 class Slots:
-    """What is asked for is kept free. It is less than none for a moment where the next came with the end of the one before."""
+    """Counts free slots. A claim reserves what it asks for.
 
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self._asked = 0
-        self._some = asyncio.Event()
-        self._some.set()
+    The count is negative for a moment when a completion brings the next execution with it.
+    """
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self._reserved = 0
+        self._available = asyncio.Event()
+        self._available.set()
 
     @property
-    def is_taken(self) -> bool:
-        """All of it, and not by a question that is still open."""
-        return self.left + self._asked <= 0
+    def are_taken(self) -> bool:
+        """Whether executions hold every slot, not counting reservations."""
+        return self.free + self._reserved <= 0
 
-    def ask(self, number: int) -> None:
-        self._asked += number
-        self.take(number)
+    def reserve(self, count: int) -> None:
+        self._reserved += count
+        self.take(count)
 
-    def answer(self, asked: int, got: int) -> None:
-        self._asked -= asked
-        self.make(asked - got)
+    def settle(self, reserved: int, claimed: int) -> None:
+        """Ends a reservation, of which `claimed` slots stay taken."""
+        self._reserved -= reserved
+        self.release(reserved - claimed)
 
-    def take(self, number: int) -> None:
-        self.left -= number
-        if self.left <= 0:
-            self._some.clear()
+    def take(self, count: int) -> None:
+        self.free -= count
+        if self.free <= 0:
+            self._available.clear()
 
-    def make(self, number: int = 1) -> None:
-        self.left += number
-        if self.left > 0:
-            self._some.set()
+    def release(self, count: int = 1) -> None:
+        self.free += count
+        if self.free > 0:
+            self._available.set()
 
     async def wait(self) -> None:
-        await self._some.wait()
+        """Until a slot is free, or `wake` is called."""
+        await self._available.wait()
 
-    def call_off(self) -> None:
-        """Whoever waits for room goes on without."""
-        self._some.set()
+    def wake(self) -> None:
+        self._available.set()

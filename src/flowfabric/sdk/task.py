@@ -1,4 +1,4 @@
-"""A task: a function that can be submitted, and is run once or as often as its policy says."""
+"""A task: a function that can be submitted, and that workers run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
 from flowfabric.model.policy import (
-    TASK,
     ExecutionPolicy,
     RetentionPolicy,
     RoutingRequirements,
@@ -26,33 +25,35 @@ from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import IdempotencyConflict, Retry
-from flowfabric.sdk.options import Options, checked_tags
+from flowfabric.sdk.inputs import Stored
+from flowfabric.sdk.options import SUBMIT_OPTIONS, Options, capability_of, checked_tags
 from flowfabric.sdk.run import Run
-from flowfabric.sdk.serialization import SUBMIT_OPTIONS, Signature, sealed
-from flowfabric.sdk.sync_context import Context as BlockingContext
+from flowfabric.sdk.serialization import Signature, sealed
+from flowfabric.sdk.sync_context import Context as SyncContext
+from flowfabric.sdk.sync_context import thread_function
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
+    from flowfabric.sdk.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
 OVERTIME_MS = 1_000
-"""The worker keeps the time of its tasks; the engine does so a little later, for a worker that does not."""
-_WAITS = "an async def takes flowfabric.Context, whose calls are awaited; this one's would block the event loop"
-_BLOCKS = (
-    "a plain def takes flowfabric.sync.Context, whose calls block; this one's have to be awaited"
+"""The worker stops a task at its timeout; the engine does so this much later."""
+_NOT_SYNC = (
+    "an async def takes flowfabric.Context, whose calls are awaited; those of "
+    "flowfabric.sync.Context would block the event loop"
 )
-_UNDECLARED = replace(DEFAULT_RETRY_POLICY, retryable_categories=("transient", ATTEMPT_TIMEOUT))
-"""Without `retry=` a raised exception is final; a `Retry` that is raised and a timeout are tried again."""
-
-
-def capability_of(task: str) -> str:
-    """What a worker must be able to do to run it: a worker offers one of these for each of its tasks."""
-    return f"{TASK}{task}"
+_NOT_ASYNC = (
+    "a plain def takes flowfabric.sync.Context, whose calls block; those of "
+    "flowfabric.Context have to be awaited"
+)
+_DEFAULT_RETRY = replace(DEFAULT_RETRY_POLICY, retryable_categories=("transient", ATTEMPT_TIMEOUT))
+"""Without `retry=`, a raised `Retry` and a timeout are retried; any other exception is final."""
 
 
 class Task(Generic[P, R]):
-    """Called, it is the plain function. Submitted, it is run by a worker."""
+    """A task declared with `@app.task`. Calling it calls the function; `submit` queues a run."""
 
     def __init__(
         self,
@@ -77,12 +78,12 @@ class Task(Generic[P, R]):
             retention,
         )
         self.is_async = inspect.iscoroutinefunction(function)
-        if self.is_async:
-            self.signature: Signature[R] = Signature(
-                name, function, Context, (BlockingContext, _WAITS)
-            )
-        else:
-            self.signature = Signature(name, function, BlockingContext, (Context, _BLOCKS))
+        context, other, mistake = (
+            (Context, SyncContext, _NOT_SYNC)
+            if self.is_async
+            else (SyncContext, Context, _NOT_ASYNC)
+        )
+        self.signature: Signature[R] = Signature(name, function, context, other, mistake)
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", name)
         self.__wrapped__ = function
 
@@ -92,14 +93,29 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Task({self.name!r})"
 
-    async def submit(self, *args: Any, **kwargs: Any) -> Run[R]:
-        """Hands it to the workers. With `key`, the same submission again is the same run, and one with other arguments raises
-        `IdempotencyConflict`. A key lasts as long as its run is kept, and at least `key_ttl`, by default 24 hours.
+    async def submit(self, /, *args: Any, **kwargs: Any) -> Run[R]:
+        """Submits one run with these arguments; a worker runs it.
 
-        Beside the task's own arguments: key, key_ttl, delay, priority, tags, deadline, lane, requires, and on Postgres
-        `connection`, your own, in whose transaction it is submitted.
+        Arguments are checked against the function's type hints and stored as JSON, at most 1 MiB.
+
+        Options, beside the task's own arguments:
+
+        - `key`: the same key with the same arguments returns the existing run; with other
+          arguments IdempotencyConflict is raised.
+        - `key_ttl`: a key lasts as long as its run is kept, and at least this long; default
+          `"24h"`.
+        - `delay`: the run becomes claimable after this span; default at once.
+        - `deadline`: the run expires if it has not ended after this span; default never.
+        - `priority`: 0 to 9,000, larger runs first; default that of the task.
+        - `tags`: a dict of text; keys are `owner.name` in lower case.
+        - `lane`: default that of the task.
+        - `requires`: capabilities a worker needs, in addition to those of the task.
+        - `connection`: on Postgres, your own asyncpg connection: the run exists if its transaction
+          commits.
+
+        A span is text like `"250ms"` or `"1h30m"`, a number of seconds, or a timedelta.
         """
-        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        options = Options.taken_from(kwargs)
         engine = await self.app.engine()
         made = self.creation(
             ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options
@@ -107,7 +123,7 @@ class Task(Generic[P, R]):
         made = await options.dated_by(engine, made)
         if options.key is not None:
             made = replace(made, key_digest=self.signature.digest(args, kwargs))
-        heard = self.app.results.heard
+        seen = self.app.results.seen
         answer = await engine.create_execution(made, connection=options.connection)
         if isinstance(answer, Duplicate) and answer.key_digest not in (None, made.key_digest):
             raise IdempotencyConflict(self.name, str(options.key), answer.execution_id)
@@ -115,13 +131,15 @@ class Task(Generic[P, R]):
             self.app,
             answer.execution_id,
             cast(Any, self),
-            heard if isinstance(answer, Created) else None,
+            seen if isinstance(answer, Created) else None,
         )
 
-    async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
-        """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them.
+    async def submit_many(self, many: Iterable[object], **kwargs: Any) -> list[Run[R]]:
+        """Submits one run per item: a tuple of arguments, a dict by name, or a single argument.
 
-        All are checked before the first is submitted; more than ten thousand are submitted in several parts.
+        The options are those of `submit` except `key`, and apply to all. Every item is checked
+        before the first is submitted. Up to 10,000 runs are created by one commit; more take
+        several.
         """
         unknown = kwargs.keys() - SUBMIT_OPTIONS
         if unknown:
@@ -130,9 +148,9 @@ class Task(Generic[P, R]):
             )
         options = Options(**kwargs)
         if options.key is not None:
-            raise ConfigError("key: one key is for one run; give it to submit()")
+            raise ConfigError("key: a key belongs to one run; submit() accepts it")
         lane = options.lane or self.lane
-        payloads = [self.payload(*_given(each)) for each in many]
+        payloads = [self.payload(*_arguments_of(item)) for item in many]
         if not payloads:
             return []
         first = self.creation(ExecutionId.solo(lane), payloads[0], options)
@@ -141,8 +159,8 @@ class Task(Generic[P, R]):
         made = [
             first,
             *(
-                replace(first, execution_id=ExecutionId.solo(lane), input_payload=each)
-                for each in payloads[1:]
+                replace(first, execution_id=ExecutionId.solo(lane), input_payload=payload)
+                for payload in payloads[1:]
             ),
         ]
         for at in range(0, len(made), MAX_BULK_CREATE):
@@ -151,23 +169,31 @@ class Task(Generic[P, R]):
             )
         return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
 
-    def call(self, *args: Any, detached: bool = False, **kwargs: Any) -> Call:
-        """The task with its arguments, for `ctx.children(...)`; of the options of `submit`, not `key`, `key_ttl`, `connection`.
+    def call(self, /, *args: Any, detached: bool = False, **kwargs: Any) -> Call:
+        """The task with its arguments, for `ctx.children(...)`.
 
-        A child that has not ended when its parent ends is cancelled, unless it is `detached`.
+        Accepts the options of `submit` except `key`, `key_ttl` and `connection`. A child that has
+        not ended when its parent ends is cancelled, unless `detached=True`.
         """
-        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
-        if options.key is not None or options.key_ttl is not None or options.connection is not None:
-            raise ConfigError(
-                f"task {self.name}: key, key_ttl, connection: a child belongs to its parent's run and has none"
-            )
+        options = Options.taken_from(kwargs)
+        options.check_member(f"task {self.name}", "child")
         return Call(self, self.payload(args, kwargs), options, detached)
+
+    # ---- for the worker
+
+    def context_for(self, context: Context, session: Session) -> Context | SyncContext:
+        return context if self.is_async else SyncContext(context, session)
+
+    def thread_function(self, arguments: Mapping[str, object]) -> Callable[..., object]:
+        return thread_function(self.function, arguments)
+
+    # ---- for submissions
 
     def payload(
         self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        results: Callable[[Any], Any] | None = None,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        results: Callable[[object], Stored | None] | None = None,
     ) -> bytes:
         return sealed(
             self.app.codec,
@@ -177,11 +203,11 @@ class Task(Generic[P, R]):
 
     def creation(self, ident: ExecutionId, payload: bytes, options: Options) -> CreateExecutionArgs:
         if options.key_ttl is not None and options.key is None:
-            raise ConfigError("key_ttl: it says how long a key lasts; give a key with it")
+            raise ConfigError("key_ttl: the lifetime of a key; give key=... as well")
         requires = sorted({capability_of(self.name), *self.requires, *options.requires})
         policy = ExecutionPolicy(
             priority=self.priority if options.priority is None else options.priority,
-            retry_policy=self.retry.policy() if self.retry else _UNDECLARED,
+            retry_policy=self.retry.policy() if self.retry else _DEFAULT_RETRY,
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS)
             if self.timeout_ms
             else None,
@@ -205,14 +231,11 @@ class Task(Generic[P, R]):
         )
         return options.dated(made, time.time_ns() // 1_000_000)
 
-    async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """The function itself; one that is not async runs in a thread of the worker's."""
-        found = self.function(**arguments)
-        return await found if inspect.isawaitable(found) else found
+
+def _arguments_of(item: object) -> tuple[tuple[object, ...], Mapping[str, object]]:
+    if isinstance(item, dict):
+        return (), item
+    return (item if isinstance(item, tuple) else (item,)), {}
 
 
-def _given(one: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """One of `submit_many`, as `submit` takes it."""
-    if isinstance(one, dict):
-        return (), one
-    return (one if isinstance(one, tuple) else (one,)), {}
+AnyTask = Task[..., Any]

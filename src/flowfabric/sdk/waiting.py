@@ -1,129 +1,234 @@
-"""A wait of a task for signals: it parks until they are there, and every run of the task finds the same answer."""
+"""A wait for signals: suspends the run until they arrive, and returns the same on every run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 from uuid import UUID, uuid4
 
 from flowfabric.errors import StateError, StateKind
 from flowfabric.model.waitpoint import (
+    APPROVED,
+    REJECTED,
     Binding,
+    Condition,
     ConditionMet,
+    Count,
+    CountKind,
     FreshWaitpoint,
     PendingWaitpoint,
+    ReasonCode,
     ResumeSignal,
     UsePending,
 )
-from flowfabric.sdk.call_user_code import called
-from flowfabric.sdk.waitpoints import OpenWaitpoint, Signal, Wait, answered, kept
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.exceptions import Rejected, StepError
+from flowfabric.sdk.invoke import call_user_code
+from flowfabric.sdk.session import Session
+from flowfabric.sdk.waitpoints import (
+    Decision,
+    Notify,
+    OpenWaitpoint,
+    Signal,
+    Wait,
+    decided,
+    decoded,
+    schema_of,
+    storable,
+)
 
-if TYPE_CHECKING:
-    from flowfabric.sdk.context import Context
-
-GONE_ON = ("resumed", "timed_out_auto_resume")
-SHUT = (
+RESUMED = ("resumed", "timed_out_auto_resume")
+NOT_OPEN = (
     StateKind.WAITPOINT_CLOSED,
     StateKind.WAITPOINT_NOT_PENDING,
     StateKind.PENDING_WAITPOINT_EXPIRED,
 )
-"""The mailbox of an earlier run, which was cancelled or came too late: the question is asked again."""
+"""The waitpoint belongs to an earlier run that was cancelled or timed out: a new one is made."""
 
 
-async def wait_for(ctx: Context, wait: Wait) -> list[Signal]:
+def new_wait(
+    session: Session,
+    name: str,
+    condition: Condition,
+    *,
+    timeout: Span | None,
+    reason: ReasonCode,
+    notify: Notify | None,
+    payload: object,
+    names: tuple[str, ...] = (),
+    approvers: tuple[str, ...] = (),
+) -> Wait:
+    """Takes the wait's positions in the order of steps when it is asked for, not when awaited."""
+    wait_ms = None if timeout is None else millis(timeout, "timeout")
+    session.check(f"wait {name!r}")
+    schema = schema_of(payload, f"task {session.task}: wait {name!r}")
+    order = session.order
+    notice = None if notify is None else order.number(f"{name}: opened", f"{name}: told")
+    return Wait(
+        order.reach(name, "wait"),
+        name,
+        condition,
+        wait_ms,
+        reason,
+        notify,
+        notice,
+        payload,
+        names,
+        schema,
+        approvers,
+    )
+
+
+def wait_for_decision(
+    session: Session,
+    name: str,
+    *,
+    need: int,
+    distinct: bool,
+    timeout: Span | None,
+    notify: Notify | None,
+    payload: object,
+    on_reject: str,
+    approvers: Sequence[str],
+) -> Coroutine[Any, Any, Decision]:
+    where = f"task {session.task}: approval {name!r}"
+    if on_reject not in ("raise", "return"):
+        raise StepError(f'{where}: on_reject: "raise" or "return", got {on_reject!r:.80}')
+    if approvers and need > len(approvers):
+        raise StepError(f"{where}: need: at most {len(approvers)}, one per approver, got {need}")
+    unnamed = tuple(str(at) for at in range(1, need + 1)) if distinct and need > 1 else ()
+    kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
+    wait = new_wait(
+        session,
+        name,
+        Count(need, kind, (name,), APPROVED, REJECTED),
+        timeout=timeout,
+        reason=ReasonCode.WAITING_FOR_APPROVAL,
+        notify=notify,
+        payload=payload,
+        names=(APPROVED, REJECTED),
+        approvers=tuple(approvers) or unnamed,
+    )
+    return _decision(session, wait, on_reject, approvers)
+
+
+async def _decision(
+    session: Session, wait: Wait, on_reject: str, approvers: Sequence[str]
+) -> Decision:
+    decision = decided(await wait_for(session, wait), approvers)
+    if not decision.approved and on_reject == "raise":
+        raise Rejected(wait.name, decision)
+    return decision
+
+
+async def wait_for(session: Session, wait: Wait) -> list[Signal]:
     try:
-        record = await ctx._found(wait.position, wait.name, "wait")
+        record = await session.found(wait.position, wait.name, "wait")
         if record is None:
-            signals = await _gone_on(ctx, wait)
+            signals = await _already_resumed(session, wait)
             if signals is None:
-                signals = await _suspended(ctx, wait)
-            record = await ctx._record(
-                wait.position, wait.name, [kept(signal) for signal in signals], "wait"
+                signals = await _suspended(session, wait)
+            record = await session.record(
+                wait.position, wait.name, [storable(signal) for signal in signals], "wait"
             )
-        return answered(ctx._stored(record), wait.payload, ctx.task, wait.name)
+        return decoded(session.value_of(record), wait.payload, session.task, wait.name)
     finally:
-        ctx.order.left(wait.position)
+        session.order.left(wait.position)
 
 
-async def _gone_on(ctx: Context, wait: Wait) -> Sequence[ResumeSignal] | None:
-    """What ended this very wait, if it is over: before now, or before a crash."""
-    if ctx._first:
+async def _already_resumed(session: Session, wait: Wait) -> Sequence[ResumeSignal] | None:
+    """The signals that ended this wait, if it ended before this run or before a crash."""
+    if session.is_first_run:
         return None
-    last = await ctx.ask(wait.name, lambda: ctx._engine.read_last_suspension(ctx.execution_id))
-    if last is None or last.pointer != wait.pointer or last.close_reason not in GONE_ON:
+    engine = session.engine
+    last = await session.ask(wait.name, lambda: engine.read_last_suspension(session.id))
+    if last is None or last.pointer != wait.pointer or last.close_reason not in RESUMED:
         return None
-    return await ctx.ask(wait.name, lambda: ctx._engine.read_resume_signals(ctx.execution_id))
+    return await session.ask(wait.name, lambda: engine.read_resume_signals(session.id))
 
 
-async def _suspended(ctx: Context, wait: Wait) -> Sequence[ResumeSignal]:
-    """Parks, unless what it would wait for is there already."""
+async def _suspended(session: Session, wait: Wait) -> Sequence[ResumeSignal]:
+    """Parks the task, unless the condition is met already."""
     if wait.notify is None:
-        return await _suspend(ctx, wait, FreshWaitpoint(uuid4(), wait.name, wait.schema))
+        return await _suspend(session, wait, FreshWaitpoint(uuid4(), wait.name, wait.schema))
     try:
-        return await _suspend(ctx, wait, UsePending(await _told(ctx, wait)))
+        return await _suspend(session, wait, UsePending(await _announced(session, wait)))
     except StateError as error:
-        if error.kind not in SHUT:
+        if error.kind not in NOT_OPEN:
             raise
-    made = await _open(ctx, wait)
-    await _tell(ctx, wait, made.waitpoint_id, made.links or (("", made.hmac_token),))
-    return await _suspend(ctx, wait, UsePending(made.waitpoint_id))
+    made = await _open(session, wait)
+    await _announce(session, wait, made.waitpoint_id, made.links or (("", made.hmac_token),))
+    return await _suspend(session, wait, UsePending(made.waitpoint_id))
 
 
-async def _suspend(ctx: Context, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
-    for key in (wait.pointer, f"{wait.pointer}:{ctx._work.lease_epoch}"):
-        until = None if wait.timeout_ms is None else await ctx._now() + wait.timeout_ms
+async def _suspend(session: Session, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
+    for key in (wait.pointer, f"{wait.pointer}:{session.work.lease_epoch}"):
+        until = None if wait.timeout_ms is None else await session.now_ms() + wait.timeout_ms
         made = wait.suspension(uuid4(), binding, until, key)
-        answer = await ctx.ask(wait.name, partial(ctx._engine.suspend, ctx._work.handle, made))
+        answer = await session.ask(
+            wait.name, partial(session.engine.suspend, session.work.handle, made)
+        )
         if isinstance(answer, ConditionMet):
             return answer.details.signals
         if answer.details.suspension_id == made.suspension_id:
-            break  # else it is the answer to an earlier run, which this one is not bound by
-    raise ctx._parking()
+            break  # otherwise it is the answer to an earlier run, and the second key is tried
+    raise session.park()
 
 
-async def _told(ctx: Context, wait: Wait) -> UUID:
-    """The mailbox is there, and known, before anybody is told of it: an answer at once, or to the link of a run that died
-    right after it had told, is not lost."""
-    assert wait.asked is not None
+async def _announced(session: Session, wait: Wait) -> UUID:
+    """The waitpoint is stored and recorded before `notify` is called.
+
+    An answer that comes at once is not lost, nor is one to a link of a run that died right after
+    the call.
+    """
+    assert wait.notice is not None
     opened, told = f"{wait.name}: opened", f"{wait.name}: told"
-    record = await ctx._found(wait.asked, opened, "waitpoint")
-    if record is not None and await ctx._found(wait.asked + 1, told, "told") is not None:
-        return UUID(ctx._stored(record))
+    record = await session.found(wait.notice, opened, "waitpoint")
+    if record is not None and await session.found(wait.notice + 1, told, "told") is not None:
+        return UUID(session.value_of(record))
     if record is None:
-        made = await _open(ctx, wait)
+        made = await _open(session, wait)
         ident, links = made.waitpoint_id, list(made.links) or [("", str(made.hmac_token))]
-        await ctx._record(wait.asked, opened, str(ident), "waitpoint")
+        await session.record(wait.notice, opened, str(ident), "waitpoint")
     else:
-        ident = UUID(ctx._stored(record))
-        links = []
-        for approver in wait.approvers or ("",):
-            read = partial(ctx._engine.read_held_waitpoint_token, ctx._work.handle, ident, approver)
-            found = await ctx.ask(opened, read)
-            if found is None:
-                raise StateError(StateKind.WAITPOINT_CLOSED)
-            links.append((approver, found))
-    await _tell(ctx, wait, ident, links)
-    await ctx._record(wait.asked + 1, told, None, "told")
+        ident = UUID(session.value_of(record))
+        links = await _links_of(session, wait, ident)
+    await _announce(session, wait, ident, links)
+    await session.record(wait.notice + 1, told, None, "told")
     return ident
 
 
-async def _open(ctx: Context, wait: Wait) -> PendingWaitpoint:
-    made = partial(
-        ctx._engine.create_waitpoint,
-        ctx._work.handle,
+async def _links_of(session: Session, wait: Wait, ident: UUID) -> list[tuple[str, str]]:
+    links = []
+    for approver in wait.approvers or ("",):
+        read = partial(
+            session.engine.read_held_waitpoint_token, session.work.handle, ident, approver
+        )
+        token = await session.ask(f"{wait.name}: opened", read)
+        if token is None:
+            raise StateError(StateKind.WAITPOINT_CLOSED)
+        links.append((approver, token))
+    return links
+
+
+async def _open(session: Session, wait: Wait) -> PendingWaitpoint:
+    create = partial(
+        session.engine.create_waitpoint,
+        session.work.handle,
         wait.name,
         signal_names=wait.names,
         payload_schema=wait.schema,
         approvers=wait.approvers,
     )
-    return await ctx.ask(wait.name, made)
+    return await session.ask(wait.name, create)
 
 
-async def _tell(ctx: Context, wait: Wait, ident: UUID, links: Sequence[tuple[str, str]]) -> None:
+async def _announce(
+    session: Session, wait: Wait, ident: UUID, links: Sequence[tuple[str, str]]
+) -> None:
     assert wait.notify is not None
-    with ctx.order.inside(f"wait {wait.name!r}"):
+    with session.order.inside(f"wait {wait.name!r}"):
         for approver, token in links:
-            await called(
-                wait.notify, (OpenWaitpoint(str(ctx.execution_id), ident, token, approver),), {}
-            )
+            link = OpenWaitpoint(str(session.id), ident, token, approver)
+            await call_user_code(wait.notify, (link,), {})

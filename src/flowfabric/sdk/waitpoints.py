@@ -1,4 +1,4 @@
-"""Waiting for somebody outside: how it is asked for, and how the answers are kept and read back."""
+"""Signals, approvals and links: how a wait is described, and how its signals are stored."""
 
 from __future__ import annotations
 
@@ -24,43 +24,52 @@ from flowfabric.sdk.exceptions import PayloadError
 from flowfabric.sdk.serialization import from_json
 
 TIMED_OUT = ("timeout", "engine", "suspension_timeout")
-"""How the engine signs when nobody else does."""
+"""Name, source type and source of the signal by which the engine ends a wait at its timeout."""
 
 
 class Signal(Struct, frozen=True):
-    """Somebody answered: `source`, on the way `source_type`. By a `link`, that is the name that whoever had the link wrote."""
+    """A signal that arrived at a waitpoint."""
 
     name: str
     source: str = ""
+    """The sender. On a link it is the name that was typed on the page."""
     payload: Any = None
     at_ms: int = 0
+    """When the engine accepted it, in milliseconds since the epoch."""
     source_type: str = ""
+    """How it was sent."""
     comment: str = ""
     link: str = ""
+    """The approver whose link was used; empty without one."""
 
 
 class Answer(Struct, frozen=True):
-    """One answer to an approval. `by` is the named approver whose link it was, else the source, on a `link` as it was typed."""
+    """One answer to an approval."""
 
     approved: bool
     by: str = ""
+    """The approver whose link was used; without named approvers, the signal's source."""
     comment: str = ""
     payload: Any = None
     at_ms: int = 0
+    """When the engine accepted it, in milliseconds since the epoch."""
     source_type: str = ""
 
 
 class Decision(Struct, frozen=True):
-    """What an approval came to: one rejection is a no. `by` and `comment` are those of the answers that decided it."""
+    """The outcome of `ctx.approval(...)`. One rejection decides against the request."""
 
     approved: bool
     by: str
+    """The people behind the deciding answers, separated by commas."""
     comment: str
+    """The comments of the deciding answers, one per line."""
     answers: tuple[Answer, ...]
+    """All answers, in the order of their arrival."""
 
 
 def decided(signals: Sequence[Signal], approvers: Sequence[str] = ()) -> Decision:
-    """Read from the stored signals alone, so that every run of the task comes to the same."""
+    """Depends on the stored signals only, so that every run of the task decides the same."""
     answers = tuple(
         Answer(
             s.name == APPROVED,
@@ -79,8 +88,8 @@ def decided(signals: Sequence[Signal], approvers: Sequence[str] = ()) -> Decisio
     return Decision(bool(answers) and not against, ", ".join(names), "\n".join(comments), answers)
 
 
-def schema_of(kind: Any, where: str) -> dict[str, Any] | None:
-    """What the engine checks a payload against before it takes the signal."""
+def schema_of(kind: object, where: str) -> JsonSchema | None:
+    """The JSON schema by which the engine checks payloads before it accepts a signal."""
     if kind is Any or kind is bytes:
         return None
     if hasattr(kind, "model_json_schema"):
@@ -92,26 +101,34 @@ def schema_of(kind: Any, where: str) -> dict[str, Any] | None:
 
 
 class OpenWaitpoint(Struct, frozen=True):
-    """Where a signal can be sent, with the token that allows it: for whoever is to answer."""
+    """An open waitpoint and the token that allows a signal to it. `notify` receives it.
+
+    Send one with `app.run(link.run).signal(name, waitpoint=link.waitpoint_id, token=link.token)`.
+    """
 
     run: str
+    """The id of the waiting run."""
     waitpoint_id: UUID
     token: str
+    """A credential: it allows an answer to everyone who has it. It is not part of the repr."""
     approver: str = ""
+    """The approver this link belongs to; empty without named approvers."""
 
     def url(self, server: str) -> str:
-        """The approval page on a server, as people reach it: https://jobs.example.org"""
-        return f"{server.rstrip('/')}/approve/{quote(self.run, safe='')}/{self.waitpoint_id}?t={quote(self.token, safe='')}"
+        """The link's approval page on a FlowFabric server, such as `https://jobs.example.org`."""
+        run, token = quote(self.run, safe=""), quote(self.token, safe="")
+        return f"{server.rstrip('/')}/approve/{run}/{self.waitpoint_id}?t={token}"
 
     def __repr__(self) -> str:
         return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"
 
 
+JsonSchema = dict[str, Any]
 Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
 
 
 class Wait(Struct, frozen=True):
-    """One suspension, as it was asked for."""
+    """The arguments of one suspension."""
 
     position: int
     name: str
@@ -119,10 +136,11 @@ class Wait(Struct, frozen=True):
     timeout_ms: int | None
     reason: ReasonCode
     notify: Notify | None
-    asked: int | None
+    notice: int | None
+    """Position of the two records around the call of `notify`."""
     payload: Any
     names: tuple[str, ...] = ()
-    schema: dict[str, Any] | None = None
+    schema: JsonSchema | None = None
     approvers: tuple[str, ...] = ()
 
     @property
@@ -142,7 +160,7 @@ class Wait(Struct, frozen=True):
         )
 
 
-def kept(signal: ResumeSignal) -> dict[str, Any]:
+def storable(signal: ResumeSignal) -> dict[str, str | int | None]:
     data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
     return {
         "name": signal.signal_name,
@@ -155,12 +173,11 @@ def kept(signal: ResumeSignal) -> dict[str, Any]:
     }
 
 
-def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
-    if any(
-        (signal["name"], signal.get("source_type"), signal["source"]) == TIMED_OUT
-        for signal in kept
-    ):
-        raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
+def decoded(
+    records: Sequence[Mapping[str, Any]], payload: object, task: str, name: str
+) -> list[Signal]:
+    if any((r["name"], r.get("source_type"), r["source"]) == TIMED_OUT for r in records):
+        raise TimeoutError(f"task {task}: no answer to {name!r} within its timeout")
     return [
         Signal(
             s["name"],
@@ -171,11 +188,11 @@ def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: s
             s.get("comment", ""),
             s.get("link", ""),
         )
-        for s in kept
+        for s in records
     ]
 
 
-def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
+def _payload(data: str | None, kind: object, task: str, name: str) -> object:
     if data is None:
         return None
     raw = base64.b64decode(data)
@@ -185,5 +202,5 @@ def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
         return from_json(raw, kind)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise PayloadError(
-            f"task {task}: the answer to {name!r} is not what was asked for: {error}"
+            f"task {task}: the payload of a signal to {name!r} does not fit its type: {error}"
         ) from None

@@ -1,4 +1,4 @@
-"""The same names for programs without an event loop: every call waits until it is done."""
+"""The SDK for programs without an event loop: the same names, and every call blocks."""
 
 from flowfabric.sdk.sync_context import Context
 from flowfabric.sync.app import App

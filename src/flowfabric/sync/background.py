@@ -1,4 +1,4 @@
-"""One thread with an event loop, for a program that has none."""
+"""One background thread with an event loop, for programs that have none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from weakref import WeakSet
 from flowfabric.errors import ConfigError
 
 T = TypeVar("T")
-CLOSE_S = 10.0
+Work = Coroutine[Any, Any, T]
+CLOSE_TIMEOUT_S = 10.0
 _END: Any = object()
 
 
@@ -22,7 +23,7 @@ class Closable(Protocol):
 
 
 class Background:
-    """Begun when it is first needed; whatever is still open is closed when the program ends."""
+    """Starts on first use. Apps that are still open are closed at interpreter exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,18 +31,18 @@ class Background:
         self._pid = 0
         self._open: WeakSet[Closable] = WeakSet()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there and waits for it here. Interrupted here, it is cancelled there."""
+    def call(self, work: Work[T]) -> T:
+        """Runs the coroutine on the background loop and blocks; an interrupt here cancels it."""
         try:
             loop = self._checked()
         except ConfigError:
             work.close()
             raise
-        waiting = asyncio.run_coroutine_threadsafe(work, loop)
+        pending = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return waiting.result()
+            return pending.result()
         except BaseException:
-            waiting.cancel()
+            pending.cancel()
             raise
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
@@ -65,7 +66,8 @@ class Background:
         except RuntimeError:
             return self._started()
         raise ConfigError(
-            "flowfabric.sync: an event loop runs here already and would be blocked; use flowfabric.App and await"
+            "flowfabric.sync: an event loop runs in this thread and would be blocked; "
+            "use flowfabric.App and await"
         )
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -75,11 +77,12 @@ class Background:
                 threading.Thread(
                     target=self._run, args=(self._loop,), name="flowfabric-sync", daemon=True
                 ).start()
-                # Closing a database takes a thread, and there are none left once ordinary exit functions are called.
+                # Closing a database needs a thread, and plain atexit functions run too late for it.
                 getattr(threading, "_register_atexit", atexit.register)(self._close)
             if self._pid != os.getpid():
                 raise ConfigError(
-                    "flowfabric.sync: this process was forked from one that used it already; use it first here"
+                    "flowfabric.sync: this process was forked from one that used it already; "
+                    "make the first call after the fork"
                 )
             return self._loop
 
@@ -93,11 +96,11 @@ class Background:
         if loop is None or self._pid != os.getpid():
             return
 
-        async def all_of_them() -> None:
+        async def close_apps() -> None:
             await asyncio.gather(*(app.close() for app in self._open), return_exceptions=True)
 
         try:
-            asyncio.run_coroutine_threadsafe(all_of_them(), loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(close_apps(), loop).result(CLOSE_TIMEOUT_S)
         except TimeoutError:
             return
         loop.call_soon_threadsafe(loop.stop)

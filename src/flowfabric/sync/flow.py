@@ -1,49 +1,49 @@
-"""Graphs of tasks, submitted from a thread."""
+"""Flows declared and submitted by blocking code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
 from flowfabric.sdk import flow as aio
 from flowfabric.sdk.task import Task as AsyncTask
-from flowfabric.sync.background import background
+from flowfabric.sync.bridge import Wrapper, blocking, documented
 from flowfabric.sync.run import Run
 from flowfabric.sync.task import Task, unwrapped
 
 
 class Node(Run[Any]):
-    """A run to be. As an argument of another it stands for its result."""
+    """A run of a flow that is not submitted yet, as `flowfabric.Node`."""
 
     inner: aio.Node
 
 
+@documented(aio.any_of)
 def any_of(*nodes: Node, cancel_rest: bool = True) -> aio.Group:
-    """The first that succeeds is enough. As an argument: the results of those that have succeeded by then, in this order."""
-    return aio.any_of(*_plain(nodes), cancel_rest=cancel_rest)
+    return aio.any_of(*_inner(nodes), cancel_rest=cancel_rest)
 
 
+@documented(aio.race)
 def race(*nodes: Node, cancel_rest: bool = True) -> aio.Group:
-    """As `any_of`. As an argument: the result of the one that succeeded first."""
-    return aio.race(*_plain(nodes), cancel_rest=cancel_rest)
+    return aio.race(*_inner(nodes), cancel_rest=cancel_rest)
 
 
+@documented(aio.quorum)
 def quorum(k: int, *nodes: Node, cancel_rest: bool = True) -> aio.Group:
-    """So many of them are enough. As an argument: the results of those that have succeeded by then, in this order."""
-    return aio.quorum(k, *_plain(nodes), cancel_rest=cancel_rest)
+    return aio.quorum(k, *_inner(nodes), cancel_rest=cancel_rest)
 
 
+@documented(aio.all_of)
 def all_of(*nodes: Node) -> aio.Group:
-    """All must succeed. As an argument: their results, in this order."""
-    return aio.all_of(*_plain(nodes))
+    return aio.all_of(*_inner(nodes))
 
 
-class FlowBuilder:
-    """Collects nodes; leaving the block submits them together. `flow.id` is the flow's id."""
+class FlowBuilder(Wrapper[aio.FlowBuilder]):
+    """Collects nodes and submits them together, as `app.flow(...)` of `flowfabric.App`."""
 
     def __init__(self, inner: aio.FlowBuilder) -> None:
-        self.inner, self.id, self.name = inner, inner.id, inner.name
+        super().__init__(inner)
+        self.id, self.name = inner.id, inner.name
 
     def __enter__(self) -> FlowBuilder:
         return self
@@ -52,6 +52,7 @@ class FlowBuilder:
         if kind is None:
             self.submit()
 
+    @documented(aio.FlowBuilder.add)
     def add(
         self,
         task: Task[..., Any] | AsyncTask[..., Any],
@@ -59,25 +60,18 @@ class FlowBuilder:
         after: Node | aio.Group | Iterable[Node] = (),
         **kwargs: Any,
     ) -> Node:
-        """A node that runs once what it comes after has succeeded, nodes among its arguments included."""
-        given = [_plain(value) for value in args]
-        named = {name: _plain(value) for name, value in kwargs.items()}
-        earlier = (
-            after
-            if isinstance(after, aio.Group)
-            else _plain(after if isinstance(after, Node) else list(after))
-        )
-        return Node(self.inner.add(unwrapped(task), *given, after=earlier, **named))
+        given = [_inner(value) for value in args]
+        named = {name: _inner(value) for name, value in kwargs.items()}
+        earlier = after if isinstance(after, aio.Group | Node) else list(after)
+        return Node(self.inner.add(unwrapped(task), *given, after=_inner(earlier), **named))
 
-    def submit(self) -> UUID:
-        """All of it or nothing."""
-        return background.call(self.inner.submit())
+    submit = blocking(aio.FlowBuilder.submit)
 
 
-def _plain(value: Any) -> Any:
-    """A node as the flow underneath knows it, also in a list."""
+def _inner(value: Any) -> Any:
+    """The async node of a node, also inside a list; any other value unchanged."""
     if isinstance(value, Node):
         return value.inner
     if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
-        return [_plain(item) for item in value]
+        return [_inner(item) for item in value]
     return value

@@ -1,53 +1,47 @@
-"""A task, submitted from a thread."""
+"""A task whose submissions block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Generic
 
-from flowfabric.sdk.children import Call
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sync.background import background
+from flowfabric.sync.bridge import Wrapper, documented, forwarded
 from flowfabric.sync.run import Run
 
 
-class Task(Generic[P, R]):
-    """Called, it is the plain function. Submitted, it is run by a worker."""
+class Task(Wrapper[AsyncTask[P, R]], Generic[P, R]):
+    """A declared task, as `flowfabric.Task`, whose calls block. Calling it calls the function."""
 
     def __init__(self, inner: AsyncTask[P, R]) -> None:
-        self.inner = inner
-        self.__doc__, self.__name__, self.__wrapped__ = (
-            inner.__doc__,
-            inner.__name__,
-            inner.function,
-        )
+        super().__init__(inner)
+        self.__doc__, self.__name__ = inner.__doc__, inner.__name__
+        self.__wrapped__ = inner.function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.inner(*args, **kwargs)
 
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
     @property
     def name(self) -> str:
+        """The name of the task."""
         return self.inner.name
 
     @property
     def lane(self) -> str:
+        """The lane its runs wait in, unless `submit(lane=...)` names another one."""
         return self.inner.lane
 
+    @documented(AsyncTask.submit)
     def submit(self, *args: Any, **kwargs: Any) -> Run[R]:
-        """With `key`, the same submission again is the same run; the other options are those of `flowfabric.Task.submit`."""
         return Run(background.call(self.inner.submit(*args, **kwargs)))
 
+    @documented(AsyncTask.submit_many)
     def submit_many(self, many: Iterable[Any], **options: Any) -> list[Run[R]]:
-        """One run for each: a tuple of arguments, a dict of them by name, or the only one."""
-        return [Run(each) for each in background.call(self.inner.submit_many(many, **options))]
+        return [Run(run) for run in background.call(self.inner.submit_many(many, **options))]
 
-    def call(self, *args: Any, **kwargs: Any) -> Call:
-        """The task with its arguments, for `ctx.children(...)`."""
-        return self.inner.call(*args, **kwargs)
+    call = forwarded(AsyncTask.call)
 
 
 def unwrapped(task: Task[P, R] | AsyncTask[P, R]) -> AsyncTask[P, R]:

@@ -1,31 +1,37 @@
-"""A worker for a program without an event loop."""
+"""A worker for programs without an event loop."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.sdk.durations import Span
 from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.app import App
 from flowfabric.sync.background import background
+from flowfabric.sync.bridge import Wrapper, blocking
 
 
-class Worker:
-    """`with Worker(app): ...` works beside your own code. What it takes is said at `flowfabric.Worker`.
+class Worker(Wrapper[AsyncWorker]):
+    """Runs tasks on a background thread. `with Worker(app): ...` works beside your own code.
 
-    To do nothing else, `flowfabric worker app.py` is the better program: it listens to signals.
+    Takes the options of `flowfabric.Worker`. It handles no signals: for a process that only
+    runs tasks, use `flowfabric worker app.py`.
     """
 
     def __init__(self, app: App, **options: Any) -> None:
-        self.inner = AsyncWorker(app.inner, **options)
+        super().__init__(AsyncWorker(app.inner, **options))
 
     @property
     def done(self) -> int:
+        """How many executions have ended on this worker."""
         return self.inner.done
 
     @property
     def running(self) -> int:
+        """How many executions are running on this worker."""
         return self.inner.running
+
+    stop = blocking(AsyncWorker.stop)
+    run_until_idle = blocking(AsyncWorker.run_until_idle)
 
     def __enter__(self) -> Worker:
         background.call(self.inner.__aenter__())
@@ -33,10 +39,3 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def stop(self, grace: Span | None = None) -> None:
-        background.call(self.inner.stop(grace))
-
-    def run_until_idle(self) -> int:
-        """Works off what there is, and what comes of it, and returns how many were run."""
-        return background.call(self.inner.run_until_idle())

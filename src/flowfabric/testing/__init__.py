@@ -1,4 +1,4 @@
-"""What tests need: clocks that move when told to, and faults on demand. The fixtures are in `flowfabric.testing.plugin`."""
+"""For tests: a manual clock, faults on demand, and the fixtures of `flowfabric.testing.plugin`."""
 
 from flowfabric.testing.clock import ManualClock
 

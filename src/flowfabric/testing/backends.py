@@ -1,4 +1,4 @@
-"""What a test runs on: memory, SQLite or Postgres, each empty and under the test's own clock."""
+"""Engines for tests: memory, SQLite or Postgres, each empty and under the test's own clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 class Database:
-    """One database for the tests of this process, on the server named in FF_TEST_POSTGRES_URL or on one of its own."""
+    """One database for the tests of this process.
+
+    It is on the server of FF_TEST_POSTGRES_URL, or on a server of its own.
+    """
 
     def __init__(self) -> None:
         self._server = None if os.environ.get(SERVER_URL) else PostgresServer(settings=FAST).start()
@@ -46,7 +49,7 @@ class Database:
             raise
 
     def empty(self) -> None:
-        """Numbering begins again at one."""
+        """Deletes all rows and restarts the sequences at one."""
         wipe = [f"DELETE FROM {table}" for table in TABLES]  # noqa: S608 - our own names
         numbered = [table for table in TABLES.values() if table.columns[0].kind == "auto"]
         wipe += [
@@ -78,7 +81,10 @@ async def _executed(url: str, sql: str) -> None:
 
 
 def missing(backend: str) -> str | None:
-    """Why it cannot be tested on here, if so. A server that was named and does not answer is an error, not a reason."""
+    """Why this machine cannot test on the backend; None if it can.
+
+    A server of FF_TEST_POSTGRES_URL that does not answer is an error, not a reason to skip.
+    """
     if backend != "postgres":
         return None
     if find_spec("asyncpg") is None:
@@ -92,8 +98,8 @@ def missing(backend: str) -> str | None:
     return None
 
 
-def made(backend: str, clock: Clock, folder: Path, url: str | None) -> Engine:
-    """An engine on the backend named, with nothing in it; `url` is that of an empty Postgres database."""
+def new_engine(backend: str, clock: Clock, folder: Path, url: str | None) -> Engine:
+    """An empty engine. `url` is that of an empty Postgres database."""
     if backend == "memory":
         return memory_engine(clock)
     if backend == "sqlite":

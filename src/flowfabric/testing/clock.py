@@ -1,4 +1,4 @@
-"""Time in the hands of a test."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ START_MS = 1_800_000_000_000
 
 
 class ManualClock:
-    """Milliseconds since the epoch that stand still until moved."""
+    """Returns milliseconds since the epoch. The time changes with `advance(ms)` only."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms

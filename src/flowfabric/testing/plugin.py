@@ -1,4 +1,4 @@
-"""Fixtures for tests of tasks. They need nothing but pytest and something that runs async tests.
+"""Pytest fixtures for tests of tasks. Async tests need a plugin that runs them.
 
 async def test_a_reminder(ff_clock, ff_worker):
     ff_worker(app)
@@ -6,7 +6,8 @@ async def test_a_reminder(ff_clock, ff_worker):
     await ff_clock.advance("30d")
     assert await run.result() == "reminded"
 
-With `@pytest.mark.ff_backend("memory", "sqlite", "postgres")` the test runs on each of them; without, in memory.
+`@pytest.mark.ff_backend("memory", "sqlite", "postgres")` runs the test on each of them; without
+the marker it runs in memory.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.sdk.app import App
 from flowfabric.sdk.worker import Worker
-from flowfabric.testing.backends import BACKENDS, Database, made, missing
+from flowfabric.testing.backends import BACKENDS, Database, missing, new_engine
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.virtual_clock import VirtualClock
 
@@ -33,13 +35,13 @@ MARKER = "ff_backend"
 
 @pytest.fixture
 def ff_clock() -> VirtualClock:
-    """Stands still until it is moved: `await ff_clock.advance("1h")`."""
+    """A clock that stands still until `await ff_clock.advance("1h")`."""
     return VirtualClock()
 
 
 @pytest.fixture(scope="session")
 def ff_database() -> Iterator[Callable[[], str]]:
-    """Gives the url of an empty Postgres database; the server is started when the first test asks."""
+    """Returns the url of an empty Postgres database. The first call starts a server."""
     opened: list[Database] = []
 
     def emptied() -> str:
@@ -55,7 +57,7 @@ def ff_database() -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def ff_backend(request: pytest.FixtureRequest) -> str:
-    """What this test runs on: one of those the marker `ff_backend` names, or memory."""
+    """The backend of this test: one that the marker `ff_backend` names, or memory."""
     name: str = getattr(request, "param", "memory")
     reason = missing(name)
     if reason is not None:
@@ -67,8 +69,8 @@ def ff_backend(request: pytest.FixtureRequest) -> str:
 def ff_engine(
     ff_clock: VirtualClock, ff_backend: str, tmp_path: Path, ff_database: Callable[[], str]
 ) -> Iterator[Engine]:
-    """An engine under that clock, with nothing in it. A plain test that uses Postgres enters it: `async with ff_engine:`."""
-    engine = made(
+    """An empty engine under `ff_clock`. A plain test on Postgres opens it with `async with`."""
+    engine = new_engine(
         ff_backend, ff_clock.manual, tmp_path, ff_database() if ff_backend == "postgres" else None
     )
     ff_clock.drive(engine)
@@ -79,8 +81,8 @@ def ff_engine(
 
 @pytest.fixture
 def ff_app(ff_engine: Engine) -> Iterator[Callable[[App], App]]:
-    """Puts an app of yours on that engine for the length of the test: `ff_app(app)`."""
-    borrowed: list[tuple[App, Any]] = []
+    """`ff_app(app)` makes an app use `ff_engine` for the length of the test."""
+    borrowed: list[tuple[App, EngineProtocol | None]] = []
 
     def put(app: App) -> App:
         borrowed.append((app, app.use(ff_engine)))
@@ -93,7 +95,7 @@ def ff_app(ff_engine: Engine) -> Iterator[Callable[[App], App]]:
 
 @pytest.fixture
 def ff_worker(ff_app: Callable[[App], App], ff_clock: VirtualClock) -> Callable[..., Worker]:
-    """A worker for an app, which works whenever time is moved: `ff_worker(app, concurrency=2)`."""
+    """`ff_worker(app, concurrency=2)` makes a worker that works when `ff_clock` is moved."""
 
     def make(app: App, **options: Any) -> Worker:
         worker = Worker(ff_app(app), loops=False, **options)
@@ -114,7 +116,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", "flowfabric: tests of tasks on an engine in memory")
         config.addinivalue_line(
             "markers",
-            f"{MARKER}(*names): runs the test on each of {', '.join(BACKENDS)} that is named",
+            f"{MARKER}(*names): runs the test on each of these backends: {', '.join(BACKENDS)}",
         )
 
 
@@ -124,19 +126,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     unknown = [name for name in marker.args if name not in BACKENDS]
     if unknown or marker.kwargs or not marker.args:
-        said = f"{unknown[0]!r} is none" if unknown else "name some"
+        problem = f"{unknown[0]!r} is unknown" if unknown else "no backend is named"
         raise pytest.UsageError(
-            f"{metafunc.definition.nodeid}: {MARKER}: {said} of {', '.join(BACKENDS)}"
+            f"{metafunc.definition.nodeid}: {MARKER}: {problem}; accepted: {', '.join(BACKENDS)}"
         )
     if MARKER not in metafunc.fixturenames:
         raise pytest.UsageError(
-            f"{metafunc.definition.nodeid}: {MARKER}: the test uses none of ff_engine, ff_app and ff_worker"
+            f"{metafunc.definition.nodeid}: {MARKER}: the test uses none of ff_engine, ff_app "
+            "and ff_worker"
         )
     metafunc.parametrize(MARKER, marker.args, indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Connections belong to the event loop they are opened on, so a marked test opens and closes its engine inside."""
+    """A marked test opens and closes its engine inside: connections belong to an event loop."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker(MARKER) is None:
         return
     test = item.obj

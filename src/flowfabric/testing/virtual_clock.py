@@ -1,4 +1,4 @@
-"""Time for tests of tasks: it stands still until it is moved, and on the way everything that falls due happens in order."""
+"""A clock for tests of tasks: moving it fires everything that falls due, in order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 MAX_STOPS = 100_000
 MAX_PASSES, MAX_PASSES_MORE = 2_000, 3
 MAX_RUNS = 50_000
-"""More at one moment are taken for work that makes more of itself for ever."""
+"""More runs at one moment count as work that creates itself for ever."""
 RUNS = "runs of tasks"
 FIRST_PAUSE_MS, LAST_PAUSE_MS = 5_000, 3_600_000
 
 
 class VirtualClock:
-    """`await clock.advance("30d")`: what falls due on the way happens at its time, and workers run what comes of it."""
+    """`await clock.advance("30d")` fires timers in order and runs what they make claimable."""
 
     def __init__(self) -> None:
         self.manual = ManualClock()
@@ -36,12 +36,14 @@ class VirtualClock:
         return self.manual.now_ms
 
     def drive(self, engine: Engine) -> None:
-        """The engine whose time this is."""
+        """Attaches the clock to an engine and its background loops."""
         self._engine, self._loops = engine, Supervisor(engine, LoopSettings())
 
     async def advance(self, span: Span) -> int:
-        """Moves on, stopping wherever something is due; how often it stopped. What cannot be done yet, such as work that waits
-        for a quota or a worker, is tried again on the way, at growing distances.
+        """Moves the time by `span` and stops at every time at which something is due.
+
+        Returns the number of stops. What cannot be done yet, such as work that waits for a quota
+        or a worker, is tried again on the way, at growing distances.
         """
         until, stops, pause = self.now_ms + millis(span, "span"), 0, FIRST_PAUSE_MS
         await self.settle()
@@ -55,8 +57,9 @@ class VirtualClock:
             stops += 1
             if stops == MAX_STOPS:
                 raise RuntimeError(
-                    f"time does not settle: something was due {MAX_STOPS:,} times, and {until - self.now_ms:,} ms are left; "
-                    "advance in smaller spans, or see what is due so often"
+                    f"time does not settle: something was due {MAX_STOPS:,} times, and "
+                    f"{until - self.now_ms:,} ms are left; advance in smaller spans, or find what "
+                    "is due so often"
                 )
             pause = FIRST_PAUSE_MS if await self.settle() else min(2 * pause, LAST_PAUSE_MS)
         self.manual.advance(until - self.now_ms)
@@ -64,10 +67,10 @@ class VirtualClock:
         return stops
 
     async def settle(self) -> int:
-        """Everything that can happen without time passing; how much that was.
+        """Does everything that is possible at this time. Returns how much that was.
 
-        Loops without a due time may report work in every pass, as long as a flow is unfinished: they are given a few passes more,
-        for what they do may enable others, and do not keep it going.
+        Loops without a due time may report work in every pass while a flow is unfinished. They get
+        a few further passes, because their work may enable others, and do not count as progress.
         """
         done, rest, busy = 0, MAX_PASSES_MORE, Counter[str]()
         for _ in range(MAX_PASSES):
@@ -80,12 +83,12 @@ class VirtualClock:
                 break
         most = ", ".join(f"{name} ({count:,})" for name, count in busy.most_common(3))
         raise RuntimeError(
-            f"time does not settle: there is still work at this very moment after: {most}. "
-            "Does a task submit itself, or is it tried again without a pause?"
+            f"time does not settle: work is left at this time after {most}. "
+            "Does a task submit itself, or is it retried without a pause?"
         )
 
     async def _once(self, busy: Counter[str]) -> tuple[int, int]:
-        """What workers and loops with a due time did, and what the other loops did; `busy` counts it by name."""
+        """Work done by workers and timed loops, and by other loops; `busy` counts it by name."""
         if self._loops is None or self._engine is None:
             raise RuntimeError(
                 "the clock drives no engine yet: call drive(engine), or use the fixture ff_engine"
@@ -102,7 +105,7 @@ class VirtualClock:
         return some, others
 
     async def _next_due(self) -> tuple[int | None, bool]:
-        """The next time ahead, and whether anything was due already and could not be done."""
+        """The next due time, and whether something is due already and cannot be done yet."""
         assert self._loops is not None and self._engine is not None
         dues = [await loop.next_due(self._engine) for loop in self._loops.loops]
         known = [due for due in dues if due is not None]

@@ -19,7 +19,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.errors import TransportError
 from flowfabric.model.attempt import FailureClass
 from flowfabric.store.postgres.connections import WRITER_SETTINGS, Options
-from flowfabric.testing.postgres import _free_port
+from flowfabric.testing.postgres import free_port
 from tests.engine.helpers import claim, create, running, state, worker
 
 from .helpers import engine_on, one, plain, until, world
@@ -121,7 +121,7 @@ def pgbouncer(options: Options, tmp_path: Path) -> Iterator[str]:
     if binary is None:
         pytest.skip("needs pgbouncer on the path")
     parts = psycopg.conninfo.conninfo_to_dict(options.url)
-    port = _free_port()
+    port = free_port()
     config = tmp_path / "pgbouncer.ini"
     config.write_text(
         f"""[databases]

@@ -1,0 +1,164 @@
+"""Claims executions for the free slots of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.errors import EngineError
+from flowfabric.model.event import LEASE_EVENTS
+from flowfabric.model.lease import MAX_CLAIM_BATCH, Handle, Work
+from flowfabric.sdk.registration import Registration
+from flowfabric.sdk.retry import passes
+from flowfabric.sdk.slots import Slots
+from flowfabric.store.wakeups import WorkWaiter
+
+log = logging.getLogger("flowfabric.worker")
+
+POLL_S = 5.0
+"""An idle worker looks this often even without a wake-up."""
+BATCH_PAUSE_S = 0.02
+REMOTE_PAUSE_S = 0.003
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
+MAX_COMBINED = 64
+"""A larger batch of completions does not claim: the call would hold up the work of all of it."""
+CALL_OFF_S = 2.0
+"""How long a stopping worker waits for a pending claim on a server to return."""
+
+
+class Producer:
+    """Claims in a loop until it is stopped, and hands each execution to `start`."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        lanes: list[str],
+        slots: Slots,
+        start: Callable[[Work, str], None],
+    ) -> None:
+        self._registration, self._slots, self._start = registration, slots, start
+        self.lanes = lanes
+        """Rotated, so that every lane comes first in turn."""
+        self.stopping = asyncio.Event()
+        self.is_crashed = False
+        self._waiter: WorkWaiter | None = None
+
+    def stop(self) -> None:
+        """Claims nothing more."""
+        self.stopping.set()
+        self._slots.wake()
+        if self._waiter is not None:
+            self._waiter.ring()
+
+    async def run(self, engine: EngineProtocol) -> None:
+        pause = FIRST_PAUSE_S
+        while not self.stopping.is_set():
+            try:
+                await self._claim_or_wait(engine)
+                pause = FIRST_PAUSE_S
+            except Exception as error:
+                fields = {"pause_s": pause, "reason": str(error)}
+                if isinstance(error, EngineError) and passes(error):
+                    log.warning("claiming failed; trying again after a pause", extra=fields)
+                else:
+                    log.exception("claiming failed; trying again after a pause", extra=fields)
+                await self._rest(pause)
+                pause = min(pause * 2, LAST_PAUSE_S)
+
+    async def _claim_or_wait(self, engine: EngineProtocol) -> None:
+        """Waits for a free slot first, so that a claimed execution starts at once."""
+        if self._slots.free <= 0:
+            engine.telemetry.worker_at_capacity()
+            await self._slots.wait()
+        if len(self.lanes) == 1 and engine.may_wait:
+            await self._claim_on_server(engine)
+            return
+        namespace = self._registration.namespace
+        waiter = self._waiter = await engine.work_bell(*self.lanes, namespace=namespace)
+        with waiter:
+            # Armed before the claim, so that an execution submitted in between is not missed.
+            waiter.arm()
+            if self.stopping.is_set():
+                return
+            taken = await self.claim(engine)
+            if self._slots.free > 0:  # the lanes are empty; the pause lets what was claimed start
+                await waiter.wait(BATCH_PAUSE_S if taken else POLL_S)
+        if not taken and (LEASE_EVENTS, None) in waiter.topics:
+            await self._rest(BATCH_PAUSE_S)  # leases end often, and few ends let a run start
+
+    async def _claim_on_server(self, engine: EngineProtocol) -> None:
+        """The claim waits on the server for work, and is called off when the worker stops.
+
+        It is not just cancelled: an execution granted at that moment would wait until its lease
+        expires.
+        """
+        claim = asyncio.create_task(self.claim(engine, int(POLL_S * 1_000)))
+        stopping = asyncio.create_task(self.stopping.wait())
+        taken = 0
+        try:
+            await asyncio.wait({claim, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not claim.done():
+                await self._call_off(engine, claim)
+            if claim.done():
+                taken = claim.result()
+        finally:
+            for task in (claim, stopping):
+                task.cancel()
+            await asyncio.wait({claim, stopping})
+        if taken and self._slots.free > 0:
+            await self._rest(REMOTE_PAUSE_S)
+
+    async def _call_off(self, engine: EngineProtocol, claim: asyncio.Task[int]) -> None:
+        with suppress(EngineError, TimeoutError):
+            async with asyncio.timeout(CALL_OFF_S):
+                await engine.call_off(self._registration.instance_id)
+                await asyncio.wait({claim})
+
+    async def claim(self, engine: EngineProtocol, wait_ms: int | None = None) -> int:
+        """Claims from each lane in turn while slots are free. Returns how many were claimed."""
+        taken, registration = 0, self._registration
+        for lane in tuple(self.lanes):
+            if self._slots.free <= 0:
+                break
+            wanted = min(self._slots.free, MAX_CLAIM_BATCH)
+            self._slots.reserve(wanted)
+            works: list[Work] = []
+            try:
+                works = await engine.claim_many(
+                    lane, registration.capabilities, registration.policy(wait_ms), wanted
+                )
+            finally:
+                self._slots.settle(wanted, len(works))
+            for work in works:
+                self._start(work, lane)
+            taken += len(works)
+        self._rotate()
+        return taken
+
+    async def complete(
+        self, engine: EngineProtocol, many: Sequence[tuple[Handle, bytes | None]]
+    ) -> Sequence[EngineError | None]:
+        """When every slot is taken, completes and claims as many in one round trip."""
+        if len(many) > MAX_COMBINED or not self._slots.are_taken or self.stopping.is_set():
+            return await engine.complete_many(many)
+        lane, registration = self.lanes[0], self._registration
+        self._rotate()
+        answers, works = await engine.complete_and_claim(
+            many, lane, registration.capabilities, registration.policy(), len(many)
+        )
+        if not self.is_crashed:
+            self._slots.take(len(works))
+            for work in works:
+                self._start(work, lane)
+        return answers
+
+    def _rotate(self) -> None:
+        self.lanes.append(self.lanes.pop(0))
+
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
