@@ -13,7 +13,7 @@ from opentelemetry.trace import StatusCode, get_current_span
 
 from flowfabric import App, Context, Engine, Retry, Worker
 from flowfabric.codec.handle import decode_fields
-from flowfabric.engine.protocol import EngineProtocol as EngineBackend
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.observe import TRACEPARENT, Metrics, instrumented, tracing_from_environment, watch
@@ -216,7 +216,7 @@ async def test_disabled_tracing_has_no_cost(memory: Engine) -> None:
 
 
 def test_every_operation_named_is_one_of_the_engine() -> None:
-    assert [name for name in OPERATIONS if not hasattr(EngineBackend, name)] == []
+    assert [name for name in OPERATIONS if not hasattr(LocalEngineProtocol, name)] == []
 
 
 def test_otel_variables_enable_traces(monkeypatch: pytest.MonkeyPatch) -> None:

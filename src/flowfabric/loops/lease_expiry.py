@@ -9,7 +9,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import BATCH, BaseLoop, Worklist
-from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
+from flowfabric.model.lease import ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import GetAll, Row
 
@@ -62,15 +62,10 @@ class LeaseExpiry(BaseLoop):
                 return done
 
     async def _mark_wanted(self, engine: Engine, now: int) -> int:
-        marked: list[Row] = []
-
-        async def mark(ident: ExecutionId) -> None:
-            if isinstance(await engine.mark_lease_expired_if_due(ident), MarkedExpired):
-                marked.append((ident.partition_index, ident.uuid))
-
-        done = await self._expired.run_index(engine, "leased", now, mark)
-        await _report(engine, marked)
-        return done
+        """The operation reports the expired lease itself."""
+        return await self._expired.run_index(
+            engine, "leased", now, engine.mark_lease_expired_if_due
+        )
 
     async def next_due(self, engine: Engine) -> int | None:
         leased, lost, granted = await asyncio.gather(

@@ -278,7 +278,7 @@ async def test_a_connection_that_is_made_while_its_engine_closes_is_closed_too(
     links = connections.ConnectionPool(options, 1)
 
     async def read() -> None:
-        async with links.acquire():
+        async with links.lend():
             raise AssertionError("nothing is read on a closed engine")
 
     reading = asyncio.create_task(read())
