@@ -27,6 +27,9 @@ from flowfabric.engine.executions.queue_stats import QueueCounts
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.flows.flow_queries import FlowQueries
+from flowfabric.engine.flows.replay import Replays
+from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.engine.leases.named_calls import NamedCalls
@@ -75,11 +78,11 @@ class Parts:
             rotation,
         )
         create = CreateExecutions(core, lanes, self.limit_cache)
-        flows = FlowBuilds(core, self.leases, create, lanes)
-        cancels = FlowCancels(core, flows)
+        dependencies = Dependencies(core, self.leases)
+        cancels = FlowCancels(core)
         keys = SigningKeys(core)
         signals = Signals(core, self.leases, keys)
-        quotas = Quotas(core, self.limit_cache, flows)
+        quotas = Quotas(core, self.limit_cache)
         self.budgets = Budgets(core, self.leases, cancels)
         self.streams = Streams(core, self.leases)
         self.subscriptions = Subscriptions(core)
@@ -101,9 +104,12 @@ class Parts:
                 Holder(core, self.leases, claims),
                 NamedCalls(core),
                 Recovery(core, admission, claims),
-                flows,
-                Dependencies(core, self.leases, flows),
+                FlowBuilds(core, self.leases, create, lanes),
+                FlowQueries(core),
+                dependencies,
+                Replays(core, dependencies),
                 cancels,
+                SiblingCancels(core),
                 Suspend(core, self.leases),
                 signals,
                 WaitpointQueries(core),

@@ -11,7 +11,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
 from flowfabric.engine.core import Core
-from flowfabric.engine.flows.build import FlowBuilds
+from flowfabric.engine.flows.snapshots import load_flow
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
 from flowfabric.model.execution import Blocked, LuaRejected, Page
@@ -39,6 +39,7 @@ from flowfabric.model.quota import (
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
+from flowfabric.rules.flows.flow_fields import namespace_of
 from flowfabric.rules.limits import limit_scopes, quotas
 from flowfabric.store.port import Get, Scan
 
@@ -49,9 +50,8 @@ MAX_SCOPE_ID_BYTES = 1_024
 class Quotas:
     """Quota policies, admission by hand, and limit scopes."""
 
-    def __init__(self, core: Core, limit_cache: LimitCache, flows: FlowBuilds) -> None:
-        self._core, self._store = core, core.store
-        self._limit_cache, self._flows = limit_cache, flows
+    def __init__(self, core: Core, limit_cache: LimitCache) -> None:
+        self._core, self._store, self._limit_cache = core, core.store, limit_cache
 
     async def create_quota_policy(
         self, args: CreateQuotaPolicyArgs
@@ -202,8 +202,8 @@ class Quotas:
         if (
             named["scope_type"] == "flow"
         ):  # one that is still to be made is reached if it is of the same namespace then
-            flow = await self._flows.describe_flow(UUID(where))
-            owner = None if flow is None else flow.namespace
+            flow = await load_flow(self._store, UUID(where))
+            owner = None if flow is None else namespace_of(flow)
         else:
             owner = where
         if named["scope_type"] in ("flow", "namespace") and owner not in (None, namespace):
