@@ -263,7 +263,7 @@ class FlowCancels:
         return done
 
     async def _finish_cancels(self, backlog: Backlog) -> int:
-        """Cancels the members that the policy selects. Those that kept changing stay in the backlog."""
+        """Cancels the members that the policy selects; those that kept changing stay pending."""
         partition, flow_id = backlog.partition_key, backlog.flow_id
         owner = {"partition_key": partition, "flow_id": flow_id}
         reads = (

@@ -106,7 +106,7 @@ class MemberCancels:
         always_revoked: bool = False,
         policy: str = CancelFlowPolicy.CANCEL_ALL,
     ) -> tuple[list[ExecutionId], set[UUID]]:
-        """Cancels the members that the policy selects: the cancelled ones, and those that kept changing.
+        """The cancelled members among those the policy selects, and those that kept changing.
 
         With `always_revoked`, a lease event is written for members without a lease too.
         """
