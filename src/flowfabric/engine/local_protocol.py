@@ -20,6 +20,7 @@ from flowfabric.engine.flows.flow_queries import FlowQueries
 from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.engine.leases.named_calls import NamedCalls
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -136,12 +137,12 @@ class LocalEngineProtocol(EngineProtocol):
 
     report_usage_admin = operation(Budgets.report_usage_admin)
     record_spend = operation(Budgets.record_spend)
-    release_budget = operation(Budgets.release_budget)
-    reset_due_budgets = operation(Budgets.reset_due_budgets)
-    release_waiters = operation(Budgets.release_waiters)
-    release_overlooked = operation(Budgets.release_overlooked)
-    forget_usage_keys = operation(Budgets.forget_usage_keys)
-    reconcile_budget_counters = operation(Budgets.reconcile_budget_counters)
+    release_budget = operation(BudgetMaintenance.release_budget)
+    reset_due_budgets = operation(BudgetMaintenance.reset_due_budgets)
+    release_waiters = operation(BudgetMaintenance.release_waiters)
+    release_overlooked = operation(BudgetMaintenance.release_overlooked)
+    forget_usage_keys = operation(BudgetMaintenance.forget_usage_keys)
+    reconcile_budget_counters = operation(BudgetMaintenance.reconcile_budget_counters)
 
     check_admission = operation(Quotas.check_admission)
     release_admission = operation(Quotas.release_admission)

@@ -34,6 +34,7 @@ from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.engine.leases.named_calls import NamedCalls
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -83,7 +84,8 @@ class Parts:
         keys = SigningKeys(core)
         signals = Signals(core, self.leases, keys)
         quotas = Quotas(core, self.limit_cache)
-        self.budgets = Budgets(core, self.leases, cancels)
+        upkeep = BudgetMaintenance(core)
+        self.budgets = Budgets(core, self.leases, cancels, upkeep)
         self.streams = Streams(core, self.leases)
         self.subscriptions = Subscriptions(core)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
@@ -115,6 +117,7 @@ class Parts:
                 WaitpointQueries(core),
                 keys,
                 self.budgets,
+                upkeep,
                 quotas,
                 QuotaMaintenance(core, quotas, actions),
                 self.streams,

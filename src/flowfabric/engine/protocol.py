@@ -23,6 +23,7 @@ from flowfabric.engine.flows.flow_queries import FlowQueries
 from flowfabric.engine.flows.replay import Replays
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -240,7 +241,7 @@ class EngineProtocol(ABC):
     create_budget = operation(Budgets.create_budget)
     update_budget = operation(Budgets.update_budget)
     report_usage = operation(Budgets.report_usage)
-    reset_budget = operation(Budgets.reset_budget)
+    reset_budget = operation(BudgetMaintenance.reset_budget)
     get_budget_status = operation(Budgets.get_budget_status)
     read_budget_usage_and_limits = operation(Budgets.read_budget_usage_and_limits)
     read_budget_ledger = operation(Budgets.read_budget_ledger)
