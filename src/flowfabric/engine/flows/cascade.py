@@ -218,8 +218,8 @@ class Cascade:
             {edge.upstream_eid for edge in open_edges if edge.reset_at_ms is not None}
         )
         for edge in open_edges:
-            member, unheard = members[edge.upstream_eid], edge.upstream_eid in undispatched
-            if edges.counts_again(edge, member.upstream, unheard=unheard):
+            member, is_new = members[edge.upstream_eid], edge.upstream_eid in undispatched
+            if edges.counts_again(edge, member.upstream, unheard=is_new):
                 member.open_edges.append(edge)
                 member.groups.add(group_key(edge))
         flows = [flow for flow in starmap(Flow, child_flows) if flow.parent_execution_id in ended]

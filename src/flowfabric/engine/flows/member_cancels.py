@@ -122,11 +122,8 @@ class MemberCancels:
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
             plans = [
-                (
-                    member.id,
-                    cancels.cancel_member(member, reason, by, loaded.now_ms, told=always_revoked),
-                )
-                for member in alive
+                (m.id, cancels.cancel_member(m, reason, by, loaded.now_ms, told=always_revoked))
+                for m in alive
             ]
             plans.sort(key=lambda pair: pair[1].form.name)
             answers = await self._store.commit_many([plan for _, plan in plans])

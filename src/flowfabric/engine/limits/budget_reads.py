@@ -62,22 +62,13 @@ async def load_for_reports(store: Store, budget: UUID, reports: Sequence[Report]
     """A budget with the dimensions, keys and ledgers that these reports name."""
     names = list(dict.fromkeys(name for report in reports for name, _ in report.deltas))
     keys = list(dict.fromkeys(report.key for report in reports if report.key))
-    charges = [
-        (report.charged, name)
-        for report in reports
-        if report.charged is not None
-        for name, _ in report.deltas
-    ]
-    charged = [
-        (who.partition_index, who.uuid, name, budget) for who, name in dict.fromkeys(charges)
-    ]
-    reporters = dict.fromkeys(report.by for report in reports if report.by is not None)
-    owners = [(who.partition_index, who.uuid) for who in reporters]
+    charged = _ledger_keys(budget, reports)
+    owners = list(
+        dict.fromkeys((r.by.partition_index, r.by.uuid) for r in reports if r.by is not None)
+    )
     ledger = ("partition_key", "execution_id", "dimensions_key", "delta_total")
-    reads: list[Read] = [
-        Get(POLICY, (budget,)),
-        GetAll(USAGE, [(budget, name) for name in names], _USAGE_COLUMNS),
-    ]
+    usage = GetAll(USAGE, [(budget, name) for name in names], _USAGE_COLUMNS)
+    reads: list[Read] = [Get(POLICY, (budget,)), usage]
     if keys:
         reads.append(GetAll(KEYS, [(budget, key) for key in keys], ("dedup_key", "expires_at_ms")))
     if charged:
@@ -102,6 +93,16 @@ async def load_for_reports(store: Store, budget: UUID, reports: Sequence[Report]
             for at, who, namespace in (next(rows) if owners else nothing)
         },
     )
+
+
+def _ledger_keys(budget: UUID, reports: Sequence[Report]) -> list[tuple[int, UUID, str, UUID]]:
+    charges = dict.fromkeys(
+        (report.charged, name)
+        for report in reports
+        if report.charged is not None
+        for name, _ in report.deltas
+    )
+    return [(who.partition_index, who.uuid, name, budget) for who, name in charges]
 
 
 async def load_ledger(store: Store, who: ExecutionId) -> list[LedgerEntry]:

@@ -63,7 +63,7 @@ class _SuspendRows(Struct, frozen=True):
     """
 
     held: Snapshot
-    around: Around
+    snapshot: Around
     keys: list[HmacKey]
     has_answer: bool
 
@@ -84,10 +84,7 @@ class Suspend:
         payload_schema: dict[str, Any] | None = None,
         approvers: Sequence[str] = (),
     ) -> PendingWaitpoint:
-        """Creates a waitpoint before the suspend and keeps the lease.
-
-        Signals that arrive before the suspend are kept. `signal_names` bounds them to these names.
-        """
+        """Creates a waitpoint that keeps signals until the suspend. The lease is kept."""
         fields = self._leases.fields(handle)
         validation.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
         validation.whole(expires_in_ms, "expires_in_ms", 0, MAX_EXPIRY_MS)
@@ -95,8 +92,8 @@ class Suspend:
         asked = validation.approvers(approvers)
         names = [validation.text(name, "signal_names", MAX_KEY_BYTES) for name in signal_names]
         validation.whole(len(names), "signal_names", 0, MAX_BINDINGS)
-        snapshot, keys = await self._held(fields)
-        refused = check_handle(snapshot, fields)
+        held, keys = await self._held(fields)
+        refused = check_handle(held, fields)
         if refused is not None:
             await self._core.refuse(refused)
         key, ident = tokens.signing_key(keys), uuid.uuid4()
@@ -107,8 +104,8 @@ class Suspend:
             waitpoint_key or f"wpk:{ident}",
             token,
             key.kid,
-            snapshot.now_ms,
-            min(snapshot.now_ms + expires_in_ms, MAX_EXPIRY_MS),
+            held.now_ms,
+            min(held.now_ms + expires_in_ms, MAX_EXPIRY_MS),
             names,
             payload_schema,
             asked,
@@ -168,9 +165,9 @@ class Suspend:
         tries = 0
         while True:
             rows = await self._load(fields, args)
-            around = rows.around
+            snapshot = rows.snapshot
             refused = check_handle(rows.held, fields)
-            problem = refused or suspensions.check_stored(around, fields, args)
+            problem = refused or suspensions.check_stored(snapshot, fields, args)
             if problem is not None:
                 # The same call may have been applied meanwhile.
                 known = await self._replays.find(fields.execution_id, args)
@@ -178,18 +175,18 @@ class Suspend:
                     return known
                 await self._core.refuse(problem if isinstance(problem, Reject) else Reject(problem))
             assert rows.held.execution is not None
-            args = suspensions.timed(args, rows.held.execution, around.now_ms)
-            bound, kid = _bound(fields.execution_id, args, around, rows.keys)
-            found = suspensions.replay(args, around.signals)
-            result = self._result(fields, args, bound, found, around)
+            args = suspensions.timed(args, rows.held.execution, snapshot.now_ms)
+            bound, kid = _bound(fields.execution_id, args, snapshot, rows.keys)
+            found = suspensions.replay(args, snapshot.signals)
+            result = self._result(fields, args, bound, found, snapshot)
             if found.met:
-                stored = around.waitpoints[args.waitpoints[0].waitpoint_id]
-                now = around.now_ms if args.now is None else args.now
+                stored = snapshot.waitpoints[args.waitpoints[0].waitpoint_id]
+                now = snapshot.now_ms if args.now is None else args.now
                 plans = waitpoints.consume(fields, stored, now)
             else:
-                plans = suspensions.suspend(fields, args, around, bound, found, kid)
+                plans = suspensions.suspend(fields, args, snapshot, bound, found, kid)
             if args.idempotency_key:
-                ident, now = fields.execution_id, around.now_ms
+                ident, now = fields.execution_id, snapshot.now_ms
                 plans.append(remember(ident, args, result, now, replaces=rows.has_answer))
             if isinstance(await self._store.commit_together(plans), Applied):
                 return result
@@ -216,7 +213,7 @@ class Suspend:
         loaded = await self._store.load(reads)
         executions, tried, suspended, stored, keys, *rest = loaded.rows
         signals = starmap(Signal, rest.pop(0)) if uses_pending else ()
-        around = Around(
+        snapshot = Around(
             loaded.now_ms,
             next(starmap(Suspension, suspended), None),
             {waitpoint.waitpoint_id: waitpoint for waitpoint in starmap(Waitpoint, stored)},
@@ -224,7 +221,7 @@ class Suspend:
         )
         return _SuspendRows(
             _held_snapshot(loaded.now_ms, executions, tried),
-            around,
+            snapshot,
             list(starmap(HmacKey, keys)),
             any(rest),
         )
@@ -235,12 +232,12 @@ class Suspend:
         args: SuspendArgs,
         bound: Sequence[BoundWaitpoint],
         found: suspensions.Replayed,
-        around: Around,
+        snapshot: Around,
     ) -> Suspended | ConditionMet:
         if found.met:
             satisfying = tuple(
                 as_resume_signal(signal)
-                for signal in around.signals
+                for signal in snapshot.signals
                 if signal.signal_id in found.satisfiers
             )
             return ConditionMet(SuspensionDetails(args.suspension_id, tuple(bound), satisfying))
@@ -282,7 +279,7 @@ def _held_snapshot(now_ms: int, executions: list[Row], tried: list[Row]) -> Snap
 
 
 def _bound(
-    ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]
+    ident: ExecutionId, args: SuspendArgs, snapshot: Around, keys: Sequence[HmacKey]
 ) -> tuple[list[BoundWaitpoint], str]:
     """The waitpoints with their tokens, and the signing key of new ones.
 
@@ -291,7 +288,7 @@ def _bound(
     bound, kid = [], ""
     for binding in args.waitpoints:
         if isinstance(binding, UsePending):
-            stored = around.waitpoints[binding.waitpoint_id]
+            stored = snapshot.waitpoints[binding.waitpoint_id]
             token = token_of(stored, keys) or ""
             bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, token))
             continue
