@@ -35,10 +35,11 @@ L = TypeVar("L")
 class Settings(Struct, frozen=True):
     """The settings of a deployment.
 
-    A negative `lease_reclaim_grace_ms` switches the automatic requeue off. `retention_completed_ms` is
-    the age at which completed, cancelled and skipped executions are removed, `retention_failed_ms` that
-    of failed and expired ones; the policy of an execution takes precedence. `renewal_events=False` omits
-    the lease events of renewals, which are most lease events.
+    A negative `lease_reclaim_grace_ms` switches the automatic requeue off. `retention_completed_ms`
+    is the age at which completed, cancelled and skipped executions are removed,
+    `retention_failed_ms` that of failed and expired ones; the policy of an execution takes
+    precedence. `renewal_events=False` omits the lease events of renewals, which are most lease
+    events.
     """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
@@ -90,7 +91,8 @@ class Core:
     ) -> Any:
         """Loads, decides and commits. A refused commit is decided again, up to `MAX_TRIES` times.
 
-        Refusals by plans that `moved` recognises count as tries after the first `max_moved` of them.
+        Refusals by plans that `moved` recognises count as tries after the first `max_moved` of
+        them.
         """
         tries = moves = 0
         while True:
@@ -130,9 +132,9 @@ class Core:
 
         The rows are loaded only after a refusal or a lost answer. A call that ends an execution is
         recognised by its `outcome`: it is committed again after a lost answer, and if it had been
-        applied, the refusal is explained as done. A call without an `outcome` is not committed again,
-        and the caller gets the transport error. The caller gets it too when the rows show another
-        state, because the call may have been applied before that state.
+        applied, the refusal is explained as done. A call without an `outcome` is not committed
+        again, and the caller gets the transport error. The caller gets it too when the rows show
+        another state, because the call may have been applied before that state.
         """
         tries = 0
         while True:
@@ -199,10 +201,10 @@ class Core:
         alone: Collection[ExecutionId] = (),
         wait: bool = True,
     ) -> None:
-        """Starts the cascade for executions that these commits ended. Nothing else starts it for commits.
+        """Starts the cascade for executions that these commits ended.
 
-        An execution in `alone` has no children. If it has no flow either, nothing depends on it. Without
-        `wait`, the caller waits for the cascade only when the cascade has a backlog.
+        An execution in `alone` has no children. If it has no flow either, nothing depends on it.
+        Without `wait`, the caller waits for the cascade only when the cascade has a backlog.
         """
         ended = [
             ident
@@ -225,7 +227,7 @@ def _subject(plan: Plan) -> ExecutionId:
 
 
 def _has_flow(plan: Plan, answer: Applied) -> bool:
-    """Whether the execution has a flow, which it may have joined after its claim, in another process."""
+    """Whether the execution has a flow. It may have joined one after its claim, elsewhere."""
     return plan.form.returning != ("flow_id",) or answer.row[0] is not None
 
 
