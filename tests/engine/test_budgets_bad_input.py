@@ -138,7 +138,7 @@ def _used() -> list[Case]:
             if value is not None or field != "wall_ms"
         ),
         *(
-            using(f"{field}: given by itself and in custom", custom={field: 1}, **{field: value})
+            using(f"{field}: given as a field and in custom", custom={field: 1}, **{field: value})
             for field, value in (("input_tokens", 1), ("output_tokens", 2), ("wall_ms", 0))
         ),
         using("too_many_dimensions: limit=64, got=65", custom=dict.fromkeys(WIDE, 1)),

@@ -148,17 +148,15 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     caplog.set_level(logging.WARNING, "flowfabric.budgets")
     one, other = await budget(engine, {"a": 1}), await budget(engine, {"a": 1})
 
-    async def warned(*idents: Any) -> list[str]:
+    async def warned(*idents: Any) -> list[tuple[Any, ...]]:
         caplog.clear()
         for ident in idents:
             assert await report(engine, ident, a=2) == hard("a", 0, 1)
-        return [
-            record.getMessage() for record in caplog.records if record.name == "flowfabric.budgets"
-        ]
+        fields = ("budget", "dimension", "used", "limit")
+        ours = [record for record in caplog.records if record.name == "flowfabric.budgets"]
+        return [tuple(record.__dict__[field] for field in fields) for record in ours]
 
-    assert await warned(one, one, other, one) == [
-        f"budget {i}: a report was refused, a is at 0 of 1" for i in (one, other)
-    ]
+    assert await warned(one, one, other, one) == [(str(i), "a", 0, 1) for i in (one, other)]
     at[0] = 59.9
     assert await warned(one, other) == []
     at[0] = 60.0

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.errors import NotFound, ValidationError
 from flowfabric.model.budget import (
     BudgetUnchanged,
@@ -196,7 +197,7 @@ async def test_whoever_was_not_released_when_the_limits_were_changed_goes_on_lat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.budgets, "release_waiters", dies)
+        patch.setattr(engine.parts.part(BudgetMaintenance), "release_waiters", dies)
         with pytest.raises(KeyboardInterrupt):
             await change(engine, ident, 20, on_hard_limit=SUSPEND)
     assert await state(engine, who) == "BUDGET"

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flows.cascade import Cascade, GroupKey
+from flowfabric.engine.flows.cascade import Cascade
+from flowfabric.engine.flows.edge_resolver import GroupChange
+from flowfabric.engine.flows.snapshots import GroupKey
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded, EdgeGroup
 from flowfabric.plan import Applied
@@ -23,16 +25,16 @@ class Firings:
         cascade = engine.parts.core.cascade = kind(
             engine.store, engine.parts.core.wake_parent, engine.parts.core.telemetry
         )
-        honest = cascade._commit
+        honest = cascade.resolver.commit
 
-        async def commit(tried: Any) -> Any:
-            done = await honest(tried)
-            for one, answer in done:
+        async def commit(changes: list[GroupChange]) -> Any:
+            done = await honest(changes)
+            for change, answer in done:
                 if isinstance(answer, Applied):
-                    self._note(one.key, one.plans)
+                    self._note(change.key, change.plans)
             return done
 
-        cascade._commit = commit  # type: ignore[method-assign]
+        cascade.resolver.commit = commit  # type: ignore[method-assign]
         return engine
 
     def _note(self, key: GroupKey, plans: list[Any]) -> None:

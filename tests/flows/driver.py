@@ -9,8 +9,8 @@ from typing import Any
 
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flows.cancels import MAX_GROUPS
 from flowfabric.engine.flows.cascade import Cascade
+from flowfabric.engine.flows.sibling_cancels import MAX_GROUPS
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.supervisor import Supervisor

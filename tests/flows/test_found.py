@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.flows import member_cancels
-from flowfabric.engine.flows.cancels import FlowCancels
+from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
@@ -161,7 +161,7 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     other.parts.core.cascade = Halfway(
         engine.store, other.parts.core.wake_parent, other.parts.core.telemetry
     )
-    honest = engine.parts.part(FlowCancels)._any_running
+    honest = engine.parts.part(SiblingCancels)._any_running
 
     async def slowly(group: Any) -> bool:
         running = await honest(group)
@@ -169,9 +169,9 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
             await other.complete(handle)
         return running
 
-    engine.parts.part(FlowCancels)._any_running = slowly  # type: ignore[method-assign]
+    engine.parts.part(SiblingCancels)._any_running = slowly  # type: ignore[method-assign]
     await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
-    engine.parts.part(FlowCancels)._any_running = honest  # type: ignore[method-assign]
+    engine.parts.part(SiblingCancels)._any_running = honest  # type: ignore[method-assign]
     await quiet(engine, clock)
     assert await graph.state(members[2]) == "cancelled"
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine.limits import budget_reads as engine_books
+from flowfabric.engine.limits import budget_reads as engine_reads
 from flowfabric.engine.limits import budgets as engine_budgets
-from flowfabric.engine.limits import usage_batcher as engine_meter
+from flowfabric.engine.limits import usage_batcher as engine_batcher
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, HardBreach
 from flowfabric.plan import Add
@@ -195,7 +196,7 @@ def waiters_stay_after_a_reset(patch: Patch) -> None:
     async def release_waiters(*_: Any) -> int:
         return 0
 
-    patch.setattr(Budgets, "release_waiters", release_waiters)
+    patch.setattr(BudgetMaintenance, "release_waiters", release_waiters)
 
 
 @mutant
@@ -212,10 +213,12 @@ def old_waits_are_not_forgotten(patch: Patch) -> None:
 @mutant
 def other_limits_let_nobody_go(patch: Patch) -> None:
     async def update_budget(self: Budgets, args: Any) -> Any:
-        def rule(found: Any) -> Any:
-            return budget_changes.update_budget(found.books.policy, args, found.books.now_ms)
+        def rule(rows: Any) -> Any:
+            return budget_changes.update_budget(rows.policy, args, rows.now_ms)
 
-        return await self._core.run(lambda: self._books(args.budget_id), rule)
+        return await self._core.run(
+            lambda: engine_reads.load_budget(self._store, args.budget_id), rule
+        )
 
     patch.setattr(Budgets, "update_budget", update_budget)
 
@@ -241,13 +244,13 @@ def what_was_allowed_before_is_forgotten(patch: Patch) -> None:
 
 @mutant
 def an_unknown_budget_counts(patch: Patch) -> None:
-    honest = engine_books.read_books
+    honest = engine_reads.load_for_reports
 
-    async def read_books(*said: Any) -> Any:
+    async def load_for_reports(*said: Any) -> Any:
         books = await honest(*said)
         made_up = BudgetPolicy(
             books.budget_id, 0, "default", "{}", "", "", "", 0, 0, None, None, None, None, 0, 0, 0
         )
         return books if books.policy is not None else structs.replace(books, policy=made_up)
 
-    patch.setattr(engine_meter, "read_books", read_books)
+    patch.setattr(engine_batcher, "load_for_reports", load_for_reports)

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.cascade import Cascade
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.flows.member_cancels import MemberCancels
+from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
@@ -67,10 +68,10 @@ def counters_not_guarded_by_version(patch: Patch) -> None:
 
 @mutant
 def siblings_not_cancelled(patch: Patch) -> None:
-    async def cancel_members(*_: Any, **__: Any) -> tuple[list[Any], bool]:
-        return [], False
+    async def cancel_siblings(*_: Any) -> list[ExecutionId]:
+        return []
 
-    patch.setattr(Cascade, "cancel_members", cancel_members)
+    patch.setattr(MemberCancels, "cancel_siblings", cancel_siblings)
 
 
 @mutant
@@ -78,7 +79,7 @@ def siblings_of_a_dead_process_not_cancelled(patch: Patch) -> None:
     async def dispatch(*_: Any, **__: Any) -> dict[str, int]:
         return {"dispatched": 0}
 
-    patch.setattr(FlowCancels, "dispatch_sibling_cancels", dispatch)
+    patch.setattr(SiblingCancels, "dispatch_sibling_cancels", dispatch)
 
 
 @mutant

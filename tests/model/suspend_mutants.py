@@ -10,7 +10,7 @@ from msgspec import structs
 from flowfabric.codec import token as tokens
 from flowfabric.engine.waits import suspend as suspending
 from flowfabric.engine.waits.signals import Signals
-from flowfabric.engine.waits.suspend import Suspend
+from flowfabric.engine.waits.suspend_replay import SuspendReplays
 from flowfabric.plan import Form, Update, UpdateMany
 from flowfabric.rules.decision import Commit
 from flowfabric.rules.executions import operator_actions, time_limits
@@ -144,10 +144,10 @@ def attempt_clock_runs_on_while_suspended(patch: Patch) -> None:
 
 @mutant
 def suspend_is_not_known_by_its_key(patch: Patch) -> None:
-    async def known(*_: Any) -> None:
+    async def find(*_: Any) -> None:
         return None
 
-    patch.setattr(Suspend, "_known", known)
+    patch.setattr(SuspendReplays, "find", find)
 
 
 @mutant

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from flowfabric import model
 from flowfabric.codec.token import sealed
-from flowfabric.engine.waits.suspend import _Outcome
+from flowfabric.engine.waits.suspend_replay import StoredAnswer, StoredDetails
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
@@ -206,6 +206,7 @@ HELD = Handle("sqlite", HandleKind.SUSPENDED, SECRET)
 ROW = waitpoint(token_digest=sealed(TOKEN))
 SIGNED = HmacKey("k9", NOW, 1, None, SECRET)
 ROTATION = rotate((), "k9", SECRET, 0, NOW)
+STORED = StoredDetails(WAITPOINT_ID, "a", "k9", sealed(TOKEN), SUSPENSION_ID, [])
 TELLERS: list[Any] = [
     ROW,
     SIGNED,
@@ -223,7 +224,8 @@ TELLERS: list[Any] = [
         create_waitpoint(handle(execution("RUNNING")), WAITPOINT_ID, "a", TOKEN, "k9", NOW, NOW)
     ),
     suspend_plans(execution("RUNNING"), suspend_args()),
-    _Outcome("Suspended", {"token": TOKEN, "extras": [{"token": TOKEN}]}, SECRET.hex()),
+    StoredAnswer("Suspended", STORED, SECRET.hex()),
+    STORED,
 ]
 
 

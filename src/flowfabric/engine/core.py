@@ -33,11 +33,13 @@ L = TypeVar("L")
 
 
 class Settings(Struct, frozen=True):
-    """What a deployment may choose. A negative grace switches the automatic requeue off.
+    """The settings of a deployment.
 
-    `retention_completed_ms` is the age at which completed, cancelled and skipped executions are removed,
-    `retention_failed_ms` that of failed and expired ones; the policy of an execution takes precedence.
-    `renewal_events=False` omits the lease events of renewals, which are most lease events.
+    A negative `lease_reclaim_grace_ms` switches the automatic requeue off. `retention_completed_ms`
+    is the age at which completed, cancelled and skipped executions are removed,
+    `retention_failed_ms` that of failed and expired ones; the policy of an execution takes
+    precedence. `renewal_events=False` omits the lease events of renewals, which are most lease
+    events.
     """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
@@ -87,9 +89,10 @@ class Core:
         max_moved: int = 0,
         moved: Callable[[Plan], bool] | None = None,
     ) -> Any:
-        """Loads, decides and commits; a refused commit is decided again, `MAX_TRIES` times at most.
+        """Loads, decides and commits. A refused commit is decided again, up to `MAX_TRIES` times.
 
-        A refusal by a plan that `moved` recognises counts as a try only after `max_moved` of them.
+        Refusals by plans that `moved` recognises count as tries after the first `max_moved` of
+        them.
         """
         tries = moves = 0
         while True:
@@ -125,11 +128,13 @@ class Core:
         may_have_children: bool = True,
         wait: bool = True,
     ) -> Any:
-        """A call of a lease holder: commits under the fence at once; only a refusal or a lost answer is examined.
+        """A call of a lease holder: commits under the fence without a load.
 
-        A call that ends an execution is known by its `outcome`, so it is sent again and, had it been applied, found
-        to be done. A call without an outcome is not sent again: the caller gets the transport error. The same holds
-        when the examination finds another state, since the call may have been applied before that state.
+        The rows are loaded only after a refusal or a lost answer. A call that ends an execution is
+        recognised by its `outcome`: it is committed again after a lost answer, and if it had been
+        applied, the refusal is explained as done. A call without an `outcome` is not committed
+        again, and the caller gets the transport error. The caller gets it too when the rows show
+        another state, because the call may have been applied before that state.
         """
         tries = 0
         while True:
@@ -151,7 +156,7 @@ class Core:
                 )
                 why = attempts.explain_refusal(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
-                    if commit.plan.form.ends:  # its first commit may not have been followed
+                    if commit.plan.form.ends:  # the first commit may have started no cascade
                         await self.cascade.ended((fields.execution_id,))
                     return why.result
                 if why is not None:
@@ -169,7 +174,7 @@ class Core:
         raise rejection.error
 
     async def pause(self, tries: int, moves: int = 0) -> None:
-        """Before another try; raises after the last."""
+        """Waits before another try. Raises after the last one."""
         if tries >= MAX_TRIES:
             raise Contention(ContentionKind.RETRY_EXHAUSTED)
         factor = 2 ** (tries - 1) if tries else min(moves, 4) * self.random.random()
@@ -183,7 +188,7 @@ class Core:
         return answer
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
-        """All plans or none."""
+        """Commits all plans or none."""
         answer = await self.store.commit_together(plans)
         await self.after_commit(plans, [answer] * len(plans))
         return answer
@@ -196,10 +201,10 @@ class Core:
         alone: Collection[ExecutionId] = (),
         wait: bool = True,
     ) -> None:
-        """Starts the cascade for executions that these commits ended: the only place that does.
+        """Starts the cascade for executions that these commits ended.
 
-        An execution in `alone` has no children; if it also has no flow, nothing depends on it. Without `wait` the
-        caller does not wait for the cascade, except when the cascade has a backlog.
+        An execution in `alone` has no children. If it has no flow either, nothing depends on it.
+        Without `wait`, the caller waits for the cascade only when the cascade has a backlog.
         """
         ended = [
             ident
@@ -222,7 +227,7 @@ def _subject(plan: Plan) -> ExecutionId:
 
 
 def _has_flow(plan: Plan, answer: Applied) -> bool:
-    """It may have joined a flow after its claim, in another process, so the commit returns the flow."""
+    """Whether the execution has a flow. It may have joined one after its claim, elsewhere."""
     return plan.form.returning != ("flow_id",) or answer.row[0] is not None
 
 

@@ -16,8 +16,11 @@ from flowfabric.engine.executions.queue_stats import QueueCounts
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.flows.flow_queries import FlowQueries
+from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.engine.leases.named_calls import NamedCalls
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -97,13 +100,13 @@ class LocalEngineProtocol(EngineProtocol):
     reclaim_execution = operation(Recovery.reclaim_execution)
 
     set_edge_group_policy = operation(FlowBuilds.set_edge_group_policy)
-    get_flow_namespace = operation(FlowBuilds.get_flow_namespace)
-    list_edges = operation(FlowBuilds.list_edges)
-    describe_edge = operation(FlowBuilds.describe_edge)
+    get_flow_namespace = operation(FlowQueries.get_flow_namespace)
+    list_edges = operation(FlowQueries.list_edges)
+    describe_edge = operation(FlowQueries.describe_edge)
     set_flow_tag = operation(FlowBuilds.set_flow_tag)
-    get_flow_tag = operation(FlowBuilds.get_flow_tag)
+    get_flow_tag = operation(FlowQueries.get_flow_tag)
     project_flow_summary = operation(FlowBuilds.project_flow_summary)
-    unsettled_flows = operation(FlowBuilds.unsettled_flows)
+    unsettled_flows = operation(FlowQueries.unsettled_flows)
 
     resolve_dependency = operation(Dependencies.resolve_dependency)
     cascade_completion = operation(Dependencies.cascade_completion)
@@ -117,10 +120,10 @@ class LocalEngineProtocol(EngineProtocol):
     cancel_flow_header = operation(FlowCancels.cancel_flow_header)
     ack_cancel_member = operation(FlowCancels.ack_cancel_member)
     reconcile_cancel_backlog = operation(FlowCancels.reconcile_cancel_backlog)
-    dispatch_sibling_cancels = operation(FlowCancels.dispatch_sibling_cancels)
-    drain_sibling_cancel_group = operation(FlowCancels.drain_sibling_cancel_group)
-    reconcile_sibling_cancel_group = operation(FlowCancels.reconcile_sibling_cancel_group)
-    reconcile_sibling_cancels = operation(FlowCancels.reconcile_sibling_cancels)
+    dispatch_sibling_cancels = operation(SiblingCancels.dispatch_sibling_cancels)
+    drain_sibling_cancel_group = operation(SiblingCancels.drain_sibling_cancel_group)
+    reconcile_sibling_cancel_group = operation(SiblingCancels.reconcile_sibling_cancel_group)
+    reconcile_sibling_cancels = operation(SiblingCancels.reconcile_sibling_cancels)
 
     suspend_by_triple = operation(Suspend.suspend_by_triple)
 
@@ -137,12 +140,12 @@ class LocalEngineProtocol(EngineProtocol):
 
     report_usage_admin = operation(Budgets.report_usage_admin)
     record_spend = operation(Budgets.record_spend)
-    release_budget = operation(Budgets.release_budget)
-    reset_due_budgets = operation(Budgets.reset_due_budgets)
-    release_waiters = operation(Budgets.release_waiters)
-    release_overlooked = operation(Budgets.release_overlooked)
-    forget_usage_keys = operation(Budgets.forget_usage_keys)
-    reconcile_budget_counters = operation(Budgets.reconcile_budget_counters)
+    release_budget = operation(BudgetMaintenance.release_budget)
+    reset_due_budgets = operation(BudgetMaintenance.reset_due_budgets)
+    release_waiters = operation(BudgetMaintenance.release_waiters)
+    release_overlooked = operation(BudgetMaintenance.release_overlooked)
+    forget_usage_keys = operation(BudgetMaintenance.forget_usage_keys)
+    reconcile_budget_counters = operation(BudgetMaintenance.reconcile_budget_counters)
 
     check_admission = operation(Quotas.check_admission)
     release_admission = operation(Quotas.release_admission)

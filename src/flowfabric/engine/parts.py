@@ -27,10 +27,14 @@ from flowfabric.engine.executions.queue_stats import QueueCounts
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.flows.flow_queries import FlowQueries
+from flowfabric.engine.flows.replay import Replays
+from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.engine.leases.named_calls import NamedCalls
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -75,12 +79,13 @@ class Parts:
             rotation,
         )
         create = CreateExecutions(core, lanes, self.limit_cache)
-        flows = FlowBuilds(core, self.leases, create, lanes)
-        cancels = FlowCancels(core, flows)
+        dependencies = Dependencies(core, self.leases)
+        cancels = FlowCancels(core)
         keys = SigningKeys(core)
         signals = Signals(core, self.leases, keys)
-        quotas = Quotas(core, self.limit_cache, flows)
-        self.budgets = Budgets(core, self.leases, cancels)
+        quotas = Quotas(core, self.limit_cache)
+        upkeep = BudgetMaintenance(core)
+        self.budgets = Budgets(core, self.leases, cancels, upkeep)
         self.streams = Streams(core, self.leases)
         self.subscriptions = Subscriptions(core)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
@@ -101,14 +106,18 @@ class Parts:
                 Holder(core, self.leases, claims),
                 NamedCalls(core),
                 Recovery(core, admission, claims),
-                flows,
-                Dependencies(core, self.leases, flows),
+                FlowBuilds(core, self.leases, create, lanes),
+                FlowQueries(core),
+                dependencies,
+                Replays(core, dependencies),
                 cancels,
+                SiblingCancels(core),
                 Suspend(core, self.leases),
                 signals,
                 WaitpointQueries(core),
                 keys,
                 self.budgets,
+                upkeep,
                 quotas,
                 QuotaMaintenance(core, quotas, actions),
                 self.streams,

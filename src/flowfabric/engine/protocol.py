@@ -19,8 +19,11 @@ from flowfabric.engine.executions.queries import Queries
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.flows.flow_queries import FlowQueries
+from flowfabric.engine.flows.replay import Replays
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
@@ -206,15 +209,15 @@ class EngineProtocol(ABC):
     add_execution_to_flow = operation(FlowBuilds.add_execution_to_flow)
     stage_dependency_edge = operation(FlowBuilds.stage_dependency_edge)
     submit_flow = operation(FlowBuilds.submit_flow)
-    describe_flow = operation(FlowBuilds.describe_flow)
-    flow_members = operation(FlowBuilds.flow_members)
-    list_flows = operation(FlowBuilds.list_flows)
-    flow_edges = operation(FlowBuilds.flow_edges)
-    read_flow_summary = operation(FlowBuilds.read_flow_summary)
+    describe_flow = operation(FlowQueries.describe_flow)
+    flow_members = operation(FlowQueries.flow_members)
+    list_flows = operation(FlowQueries.list_flows)
+    flow_edges = operation(FlowQueries.flow_edges)
+    read_flow_summary = operation(FlowQueries.read_flow_summary)
 
     apply_dependency_to_child = operation(Dependencies.apply_dependency_to_child)
     wait_children = operation(Dependencies.wait_children)
-    replay_execution = operation(Dependencies.replay_execution)
+    replay_execution = operation(Replays.replay_execution)
 
     cancel_flow = operation(FlowCancels.cancel_flow)
 
@@ -238,7 +241,7 @@ class EngineProtocol(ABC):
     create_budget = operation(Budgets.create_budget)
     update_budget = operation(Budgets.update_budget)
     report_usage = operation(Budgets.report_usage)
-    reset_budget = operation(Budgets.reset_budget)
+    reset_budget = operation(BudgetMaintenance.reset_budget)
     get_budget_status = operation(Budgets.get_budget_status)
     read_budget_usage_and_limits = operation(Budgets.read_budget_usage_and_limits)
     read_budget_ledger = operation(Budgets.read_budget_ledger)

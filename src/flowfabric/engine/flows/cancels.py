@@ -1,67 +1,68 @@
-"""Cancelling flows: the operator's call, the header that remembers who is owed, and the siblings of a group that has fired."""
+"""Cancels of flows, and the backlog of members whose cancel is pending."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from itertools import starmap
 from uuid import UUID
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.flows.build import FlowBuilds
-from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
+from flowfabric.engine.flows.snapshots import (
+    MAX_PAGE,
+    Backlog,
+    BacklogMember,
+    load_backlog_members,
+    load_flow,
+    load_groups,
+    load_members,
+    load_pages,
+    of_wanted_flows,
+    owner_of,
+)
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import (
     EngineError,
     NotFound,
     TimedOut,
-    ValidationError,
-    ValidationKind,
     invalid,
 )
-from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
+from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import (
     LONGEST_CANCEL_WAIT_MS,
     CancelFlowArgs,
     CancelFlowPolicy,
-    EdgeGroup,
     Flow,
     FlowAlreadyTerminal,
     FlowCancelled,
-    Member,
-    Reconciled,
     WaitTimeout,
 )
 from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.plan import Applied
-from flowfabric.rules.decision import Return
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.flows.cancels import Cancelling, FlowCancel, owed_siblings
-from flowfabric.rules.flows.flow_fields import fields_of
-from flowfabric.store.port import Get, GetAll, Row, Scan
+from flowfabric.rules.flows.cancels import Cancelling, FlowCancel
+from flowfabric.store.port import Get, Scan
 
 log = logging.getLogger("flowfabric.flows")
 
 MAX_TOGETHER = 1_000
-MAX_GROUPS = 50
+MAX_TRIES_TOGETHER = 2
 MAX_FLOWS = 50
-MAX_OWED = 500
+MAX_PENDING = 500
 POLL_S = 0.1
 
-
-Ended = tuple[list[ExecutionId], list[ExecutionId]]
+CancelledMembers = tuple[list[ExecutionId], list[ExecutionId]]
 """Members that were cancelled, and members that could not be."""
 
 
 class FlowCancels:
     """Cancels flows and their members."""
 
-    def __init__(self, core: Core, flows: FlowBuilds) -> None:
+    def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
-        self._flows = flows
 
     async def cancel_flow(
         self,
@@ -69,135 +70,141 @@ class FlowCancels:
         policy: CancelFlowPolicy | str = CancelFlowPolicy.CANCEL_ALL,
         wait: WaitTimeout | None = None,
     ) -> FlowCancelled | PartiallyCancelled:
-        """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
+        """Cancels a flow and the members that the policy selects.
+
+        A second call cancels members added since.
+        """
         ident = validation.flow_id(flow_id)
         word = str(validation.text(policy, "policy", 256))
-        said = CancelFlowPolicy.FLOW_ONLY.value if word == "flow_only" else word
-        if wait is not None and not isinstance(wait, WaitTimeout):
-            raise invalid("wait", "None or a WaitTimeout", wait)
+        wanted = CancelFlowPolicy.FLOW_ONLY.value if word == "flow_only" else word
         if wait is not None:
+            if not isinstance(wait, WaitTimeout):
+                raise invalid("wait", "None or a WaitTimeout", wait)
             validation.timestamp(wait.timeout_ms, "timeout_ms")
-        flow = await self._flows.flow(ident)
+        flow = await load_flow(self._store, ident)
         if flow is None:
-            return FlowCancelled(said, [])
+            return FlowCancelled(wanted, [])
         async with self._core.locks.of(ident):
             ended = await self.cancel_by_rule(
-                ident, lambda around: cancels.cancel_flow(around, said), said
+                ident, lambda snapshot: cancels.cancel_flow(snapshot, wanted), wanted
             )
-        done, failed = ended or ([], [])
-        if said == CancelFlowPolicy.CANCEL_PENDING:
+        if wanted == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
         if wait is not None:
-            await self._wait_cancelled(ident, wait.timeout_ms)
-        return _answer(said, done, failed)
+            await self._wait_cancelled(ident, min(wait.timeout_ms, LONGEST_CANCEL_WAIT_MS))
+        return _answer(wanted, ended or ([], []))
 
     async def cancel_flow_header(
         self, args: CancelFlowArgs
     ) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
-        """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
+        """Cancels a flow on an operator's request, with a reason.
+
+        Members wait for an acknowledgement of their cancel.
+        """
         ident = validation.flow_id(args.flow_id)
         validation.text(args.reason, "reason")
         policy = validation.text(args.cancellation_policy, "cancellation_policy", 256)
         validation.optional_timestamp(args.now, "now")
         async with self._core.locks.of(ident):
-            if await self._flows.flow(ident) is None:
+            if await load_flow(self._store, ident) is None:
                 raise NotFound("flow")
             ended = await self.cancel_by_rule(
-                ident, lambda around: cancels.cancel_flow_header(around, args), policy
+                ident, lambda snapshot: cancels.cancel_flow_header(snapshot, args), policy
             )
-        if ended is None:
-            flow = await self._flows.flow(ident)
-            assert flow is not None
-            return cancels.already_terminal(flow, await self._owed(flow))
-        done, failed = ended
-        return _answer(policy, done, failed)
+        if ended is not None:
+            return _answer(policy, ended)
+        flow = await load_flow(self._store, ident)
+        assert flow is not None
+        return cancels.already_terminal(flow, await self._pending_members(flow))
 
     async def cancel_by_rule(
         self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
-    ) -> Ended | None:
-        """The flow and its members in one transaction; None when the rule finds nothing to do any more.
+    ) -> CancelledMembers | None:
+        """Cancels the flow and its members in one transaction. None when there is nothing to do.
 
-        Where members keep moving, are very many, or one of them cannot be cancelled, the flow goes first with a note of who is
-        owed, and each member as it is found.
+        When members keep changing, are too many, or one of them cannot be cancelled, the first
+        transaction cancels the flow and adds its members to the backlog, and each member is
+        cancelled on its own after that.
         """
         tries = 0
         while True:
-            around = await self._cancelling(ident)
-            plan = rule(around)
+            snapshot = await self._cancelling(ident)
+            plan = rule(snapshot)
             if plan is None:
                 return None
-            plans = [
-                cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)
-            ]
-            few = len(plans) <= MAX_TOGETHER and tries < 2
+            members = sorted(plan.members, key=lambda pair: pair[1].form.name)
+            together = len(members) <= MAX_TOGETHER and tries < MAX_TRIES_TOGETHER
+            plans = [*plan.head, *(cancel for _, cancel in members)] if together else plan.owing
             try:
-                answer = await self._core.commit_together(
-                    [*plan.head, *plans] if few else plan.owing
-                )
+                answer = await self._core.commit_together(plans)
             except Exception as error:
-                if not few or not plans or _passes(error):
+                if not together or not members or _is_temporary(error):
                     raise
                 log.warning(
-                    "flow %s cannot be cancelled with its members in one transaction; one by one",
-                    ident,
+                    "flow is cancelled one member at a time, because one transaction failed",
+                    extra={"flow": str(ident), "members": len(members)},
                     exc_info=True,
                 )
-                tries = 2
+                tries = MAX_TRIES_TOGETHER
                 continue
-            if isinstance(answer, Applied) and few:
-                return [member.id for member, _ in plan.members], []
             if isinstance(answer, Applied):
-                return await self._cancel_one_by_one(around.flow, plan, policy)
+                if together:
+                    return [member.id for member, _ in plan.members], []
+                return await self._cancel_one_by_one(snapshot.flow, plan, policy)
             tries += 1
-            if tries >= 2:
+            if tries >= MAX_TRIES_TOGETHER:
                 await self._core.pause(tries - 1)
 
-    async def _cancel_one_by_one(self, flow: Flow, plan: FlowCancel, policy: str) -> Ended:
-        """Members that could not be settled stay owed."""
+    async def _cancel_one_by_one(
+        self, flow: Flow, plan: FlowCancel, policy: str
+    ) -> CancelledMembers:
+        """Members that could not be cancelled stay in the backlog."""
         members = [member.id for member, _ in plan.members]
         done: list[ExecutionId] = []
         failed: list[ExecutionId] = []
-        for at in range(0, len(members), MAX_OWED):
-            some = members[at : at + MAX_OWED]
+        for at in range(0, len(members), MAX_PENDING):
+            batch = members[at : at + MAX_PENDING]
             cancelled, left = await self._core.cascade.end_members(
                 flow.partition_key,
-                [member.uuid for member in some],
+                [member.uuid for member in batch],
                 plan.reason,
                 plan.by,
-                told=plan.told,
+                always_revoked=plan.told,
                 policy=policy,
             )
             done += cancelled
-            failed += [member for member in some if member.uuid in left]
-            kept = (
-                set() if plan.told else set(cancelled)
-            )  # whom a header cancelled is for its caller to acknowledge
-            settled = [member for member in some if member.uuid not in left and member not in kept]
-            await self._store.commit_many(
-                [cancels.ack(flow.flow_id, member)[0] for member in settled]
-            )
+            failed += [member for member in batch if member.uuid in left]
+            # The caller of `cancel_flow_header` acknowledges the members that it cancelled.
+            unacknowledged = set() if plan.told else set(cancelled)
+            settled = [m for m in batch if m.uuid not in left and m not in unacknowledged]
+            await self._remove_from_backlog(flow.flow_id, settled)
         await self._store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done, failed
 
+    async def _remove_from_backlog(self, flow_id: UUID, members: Sequence[ExecutionId]) -> None:
+        plans = [row for row, _ in (cancels.ack(flow_id, member) for member in members)]
+        await self._store.commit_many(plans)
+
     async def _cancelling(self, ident: UUID) -> Cancelling:
-        flow = await self._flows.flow(ident)
+        flow = await load_flow(self._store, ident)
         assert flow is not None
-        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._flows.all("members", owner, lambda row: (row[1],), CORE_COLUMNS)
-        owed = await self._flows.all("cancel_backlog_members", owner, lambda row: (row[2],))
+        scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=CORE_COLUMNS)
+        members = await load_pages(
+            self._store,
+            scan,
+            lambda *row: from_core_row(row),
+            lambda execution: (execution.execution_id,),
+        )
+        pending = await load_backlog_members(self._store, flow)
         return Cancelling(
             await self._store.now_ms(),
             flow,
-            [from_core_row(row) for row in rows],
-            frozenset(row[2] for row in owed),
+            members,
+            frozenset(member.execution_id for member in pending),
         )
 
     async def _queue_waiting_groups(self, flow: Flow) -> None:
-        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        groups = [
-            EdgeGroup(*row)
-            for row in await self._flows.all("groups_of_flow", owner, lambda row: (row[2],))
-        ]
+        groups = await load_groups(self._store, flow)
         now = await self._store.now_ms()
         plans = [cancels.enter_queue(group, now) for group in groups if group.running_count > 0]
         if plans:
@@ -205,28 +212,24 @@ class FlowCancels:
 
     async def _wait_cancelled(self, ident: UUID, timeout_ms: int) -> None:
         clock = asyncio.get_running_loop().time
-        until = clock() + min(timeout_ms, LONGEST_CANCEL_WAIT_MS) / 1000
+        until = clock() + timeout_ms / 1000
         while True:
-            flow = await self._flows.flow(ident)
+            flow = await load_flow(self._store, ident)
             if flow is None or flow.public_flow_state == "cancelled":
                 return
             if clock() >= until:
-                raise TimedOut(
-                    "cancel_flow",
-                    f"not cancelled within {min(timeout_ms, LONGEST_CANCEL_WAIT_MS)} ms",
-                )
+                raise TimedOut("cancel_flow", f"not cancelled within {timeout_ms} ms")
             await asyncio.sleep(POLL_S)
 
-    async def _owed(self, flow: Flow) -> list[ExecutionId]:
-        """Members owed a cancel; where none were noted, all there are."""
-        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._flows.all("cancel_backlog_members", owner, lambda row: (row[2],))
-        if rows:
-            return [ExecutionId(row[2]) for row in rows]
-        return [member.id for member in await self._flows.flow_members(flow.flow_id)]
+    async def _pending_members(self, flow: Flow) -> list[ExecutionId]:
+        """Members in the backlog; without a backlog, all members."""
+        pending = await load_backlog_members(self._store, flow)
+        if pending:
+            return [ExecutionId(member.execution_id) for member in pending]
+        return [member.id for member in await load_members(self._store, flow)]
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
-        """A member that was owed a cancel has had it. Again is fine."""
+        """Removes a member from the backlog of its flow. It may be called again."""
         await self._store.commit_many(
             cancels.ack(validation.flow_id(flow_id), execution_id(execution))
         )
@@ -236,174 +239,65 @@ class FlowCancels:
     async def reconcile_cancel_backlog(
         self, limit: int = MAX_FLOWS, wanted: ScannerFilter | None = None
     ) -> int:
-        """Finishes cancels that somebody began; how many members were seen to."""
+        """Finishes cancels that were interrupted. Returns the number of members handled."""
         now = await self._store.now_ms()
         size = validation.limit(limit, MAX_FLOWS)
+        columns = Backlog.__struct_fields__
         reads = (
-            Scan("cancel_backlog", upto=now, limit=size),
-            Scan("cancel_backlog_since", upto=now - cancels.GRACE_MS, limit=size),
+            Scan("cancel_backlog", upto=now, limit=size, columns=columns),
+            Scan("cancel_backlog_since", upto=now - cancels.GRACE_MS, limit=size, columns=columns),
         )
-        found = (await self._store.load(reads)).rows
+        due, overdue = (await self._store.load(reads)).rows
+        backlogs = await of_wanted_flows(
+            self._store, list(starmap(Backlog, (*due, *overdue))), wanted
+        )
         done = 0
-        for row in (await self._wanted([*found[0], *found[1]], wanted))[:size]:
+        for backlog in backlogs[:size]:
             try:
-                done += await self._finish_cancels(
-                    row[0], row[1], row[4] or "flow_cancelled", row[6]
-                )
+                done += await self._finish_cancels(backlog)
             except EngineError:
-                log.exception("owed cancels of flow %s have to wait", row[1])
+                log.exception(
+                    "cancels of a flow could not be finished; the next pass tries again",
+                    extra={"flow": str(backlog.flow_id)},
+                )
         return done
 
-    async def _wanted(self, rows: list[Row], wanted: ScannerFilter | None) -> list[Row]:
-        """Rows, beginning with a flow's key, of the flows a scanner was told to work on. A flow carries no instance tag."""
-        if wanted is None or wanted.empty or not rows:
-            return rows
-        keys = list(dict.fromkeys(row[:2] for row in rows))
-        known = {
-            flow[:2]: Flow(*flow)
-            for flow in (await self._store.load((GetAll("ff_flow_core", keys),))).rows[0]
-        }
-        spaces = {key: fields_of(flow).get("namespace", "default") for key, flow in known.items()}
-        return [
-            row
-            for row in rows
-            if wanted.instance_tag is None and spaces.get(row[:2]) == wanted.namespace
-        ]
-
-    async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str, policy: str) -> int:
-        """Those the policy is still about are cancelled; all but those who could not be settled have had what they were owed."""
+    async def _finish_cancels(self, backlog: Backlog) -> int:
+        """Cancels the members that the policy selects; those that kept changing stay pending."""
+        partition, flow_id = backlog.partition_key, backlog.flow_id
         owner = {"partition_key": partition, "flow_id": flow_id}
-        loaded = await self._store.load(
-            (
-                Scan("cancel_backlog_members", owner, limit=MAX_OWED),
-                Get("ff_flow_core", (partition, flow_id)),
-            )
+        reads = (
+            Scan("cancel_backlog_members", owner, limit=MAX_PENDING),
+            Get("ff_flow_core", (partition, flow_id)),
         )
-        members = [ExecutionId(row[2]) for row in loaded.rows[0]]
+        rows, flow = (await self._store.load(reads)).rows
+        members = [ExecutionId(row.execution_id) for row in starmap(BacklogMember, rows)]
         left: set[UUID] = set()
-        if loaded.rows[1] and members:
-            owed = [member.uuid for member in members]
-            cancelled, left = await self._core.cascade.end_members(
-                partition, owed, reason, policy=policy
+        if flow and members:
+            _, left = await self._core.cascade.end_members(
+                partition,
+                [member.uuid for member in members],
+                backlog.reason or "flow_cancelled",
+                policy=backlog.cancellation_policy,
             )
             if left:
                 log.warning(
-                    "%d members of flow %s could not be cancelled; they stay owed",
-                    len(left),
-                    flow_id,
+                    "members of a flow could not be cancelled and stay in its backlog",
+                    extra={"flow": str(flow_id), "members": len(left)},
                 )
-        await self._store.commit_many(
-            [cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left]
-        )
+        settled = [member for member in members if member.uuid not in left]
+        await self._remove_from_backlog(flow_id, settled)
         await self._store.commit(cancels.forget_backlog(partition, flow_id))
         return len(members)
 
-    # ---- siblings
 
-    async def dispatch_sibling_cancels(
-        self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None
-    ) -> dict[str, int]:
-        """Groups that have fired cancel whom they listed; how many groups met which fate."""
-        fates = dict.fromkeys(("orphaned", "skipped_for_reconciler", "dispatched"), 0)
-        for partition, flow, downstream in await self._queue(limit, wanted):
-            try:
-                fates[await self._dispatch(partition, flow, downstream)] += 1
-            except EngineError:
-                log.exception("siblings upstream of %s have to wait", downstream)
-        return fates
-
-    async def _queue(self, limit: int, wanted: ScannerFilter | None) -> list[Row]:
-        rows = (
-            await self._store.load(
-                (Scan("cancel_groups", limit=validation.limit(limit, MAX_GROUPS)),)
-            )
-        ).rows[0]
-        return [row[:3] for row in await self._wanted(rows, wanted)]
-
-    async def _dispatch(self, partition: int, flow: UUID, downstream: UUID) -> str:
-        rows = (
-            await self._store.load((Get("ff_edge_group", (partition, flow, downstream)),))
-        ).rows[0]
-        if not rows:
-            await self._store.commit(cancels.leave_queue(partition, flow, downstream))
-            return "orphaned"
-        group = EdgeGroup(*rows[0])
-        if not group.cancel_siblings_pending_flag:
-            return "skipped_for_reconciler"
-        await self._core.cascade.end_siblings(group)
-        return "dispatched"
-
-    async def drain_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> str:
-        """Takes a group off the queue of those whose siblings are to be cancelled."""
-        key, queued, group = await self._queued(flow_id, downstream)
-        if not queued:
-            return "already_drained"
-        if group is None:
-            await self._store.commit(cancels.leave_queue(*key))
-            return "drained_sans_group"
-        await self._core.run(
-            lambda: self._queued(flow_id, downstream), lambda found: cancels.drained(found[2])
-        )
-        return "drained"
-
-    async def reconcile_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> Reconciled:
-        """Tidies what a dispatcher left behind; never cancels anything."""
-        key, queued, group = await self._queued(flow_id, downstream)
-        running = group is not None and await self._any_running(group)
-        decision = cancels.reconcile(queued, group, running, cancels.group_key(*key))
-        if not isinstance(decision, Return):
-            await self._store.commit(decision.plan)
-        result = cast(Reconciled, decision.result)
-        self._core.telemetry.listener.siblings_reconciled(result.action)
-        return result
-
-    async def reconcile_sibling_cancels(
-        self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None
-    ) -> int:
-        """A pass over the queue; how many groups were taken off it."""
-        done = 0
-        for _, flow, downstream in await self._queue(limit, wanted):
-            try:
-                done += (
-                    await self.reconcile_sibling_cancel_group(flow, downstream)
-                ).action != "no_op"
-            except EngineError:
-                log.exception("the queued group of %s has to wait", downstream)
-        return done
-
-    async def _queued(
-        self, flow_id: UUID, downstream: UUID
-    ) -> tuple[tuple[int, UUID, UUID], bool, EdgeGroup | None]:
-        if not flow_id or not downstream:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required"
-            )
-        ident, down = validation.flow_id(flow_id), validation.flow_id(downstream, "downstream_eid")
-        flow = await self._flows.flow(ident)
-        key = (
-            partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key,
-            ident,
-            down,
-        )
-        queued, groups = (
-            await self._store.load(
-                (Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key))
-            )
-        ).rows
-        return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
-
-    async def _any_running(self, group: EdgeGroup) -> bool:
-        keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
-        rows = (await self._store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
-        return any(not Member(*row).is_ended for row in rows)
+def _answer(policy: str, ended: CancelledMembers) -> FlowCancelled | PartiallyCancelled:
+    cancelled, failed = ended
+    if failed:
+        return PartiallyCancelled(policy, cancelled, failed)
+    return FlowCancelled(policy, cancelled)
 
 
-def _answer(
-    policy: str, done: list[ExecutionId], failed: list[ExecutionId]
-) -> FlowCancelled | PartiallyCancelled:
-    return PartiallyCancelled(policy, done, failed) if failed else FlowCancelled(policy, done)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether it is about the store of the moment, and not about one of the members."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether the error comes from the state of the store, and not from one of the members."""
     return isinstance(error, EngineError) and (error.retryable or isinstance(error, TimedOut))

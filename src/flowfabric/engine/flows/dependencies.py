@@ -1,22 +1,22 @@
-"""Dependencies as operations: applying an edge, counting an end by hand, waiting for children, repairing what a crash left."""
+"""Dependencies between members of a flow: applying edges, waiting, and repair after a crash."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import starmap
 from uuid import UUID
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
-from flowfabric.engine.flows.build import FlowBuilds
-from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
+from flowfabric.engine.flows.snapshots import MEMBER_COLUMNS, load_flow, partition_for
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
-from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, new_attempt_id, partition_of
+from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import (
     MAX_GRAPH_EDGES,
     AlreadyApplied,
@@ -31,154 +31,161 @@ from flowfabric.model.flow import (
     ResolveDependencyArgs,
 )
 from flowfabric.model.lease import EndArgs, Handle
-from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Decision, Snapshot
-from flowfabric.rules.executions import replay
 from flowfabric.rules.fence import check_fence
 from flowfabric.rules.flows import edges
 from flowfabric.rules.flows import wait_children as children
 from flowfabric.rules.flows.edges import Applying, Child
 from flowfabric.rules.flows.flows import counted_as, passes_data
 from flowfabric.rules.leases import attempts
-from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
+from flowfabric.store.port import Get, GetAll, Scan, ScanAll
 
 MAX_EVENTS = 1_000
 MAX_BLOCKED = 500
 DISPATCH_GRACE_MS = 1_000
+Position = tuple[int, UUID]
+
+
+class _Blocked(Struct, frozen=True):
+    """An execution that is blocked by dependencies."""
+
+    partition_key: int
+    execution_id: UUID
+    last_transition_at: int
+    flow_id: UUID | None
+
+    @property
+    def id(self) -> ExecutionId:
+        return ExecutionId.of(self.partition_key, self.execution_id)
 
 
 class Dependencies:
-    """Applies and resolves dependencies; replays executions; repairs flows after a crash."""
+    """Applies and resolves edges, parks and promotes executions, and repairs flows."""
 
-    def __init__(self, core: Core, leases: LeaseCache, flows: FlowBuilds) -> None:
-        self._core, self._store = core, core.store
-        self._leases, self._flows = leases, flows
+    def __init__(self, core: Core, leases: LeaseCache) -> None:
+        self._core, self._store, self._leases = core, core.store, leases
 
     async def apply_dependency_to_child(
         self, args: ApplyDependencyArgs
     ) -> DependencyApplied | AlreadyApplied:
-        """A staged edge takes effect: from now on the child waits for its upstream."""
+        """Applies a staged edge: from now on the child waits for its upstream."""
         up = execution_id(args.upstream_execution_id, "upstream_execution_id")
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
         flow, edge = validation.flow_id(args.flow_id), validation.flow_id(args.edge_id, "edge_id")
         validation.optional_timestamp(args.now, "now")
-        ids = {
-            "flow_id": flow,
-            "edge_id": edge,
-            "upstream_execution_id": up,
-            "downstream_execution_id": down,
-        }
-        said = structs.replace(args, **ids)
+        checked = structs.replace(
+            args,
+            flow_id=flow,
+            edge_id=edge,
+            upstream_execution_id=up,
+            downstream_execution_id=down,
+        )
         async with self._core.locks.of(("group", down)):
             result: DependencyApplied | AlreadyApplied = await self._core.run(
-                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, said)
+                lambda: self._load(flow, edge, down),
+                lambda snapshot: edges.apply(snapshot, checked),
             )
         if isinstance(result, DependencyApplied):
-            await self._core.cascade.ended(
-                (up,)
-            )  # it may have ended already, and whoever ended it did not know of this edge
+            # The upstream may have ended before this edge was stored.
+            await self._core.cascade.ended((up,))
         return result
 
-    async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
-        flow = await self._flows.flow(flow_id)
-        partition = (
-            flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
-        )
-        reads: list[Read] = [
+    async def _load(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
+        partition = partition_for(await load_flow(self._store, flow_id), flow_id)
+        reads = (
             Get("ff_flow_core", (partition, flow_id)),
             Get("ff_edge", (partition, flow_id, edge)),
             Get("ff_edge_group", (partition, flow_id, down.uuid)),
             Get("ff_exec_core", (down.partition_index, down.uuid), MEMBER_COLUMNS),
-        ]
+        )
         loaded = await self._store.load(reads)
         flows, staged, groups, members = loaded.rows
         return Applying(
             loaded.now_ms,
             partition,
-            Flow(*flows[0]) if flows else None,
-            Edge(*staged[0]) if staged else None,
-            EdgeGroup(*groups[0]) if groups else None,
-            Member(*members[0]) if members else None,
+            next(starmap(Flow, flows), None),
+            next(starmap(Edge, staged), None),
+            next(starmap(EdgeGroup, groups), None),
+            next(starmap(Member, members), None),
         )
 
     async def resolve_dependency(self, args: ResolveDependencyArgs) -> Resolved:
-        """Counts one upstream's end for one edge. The engine does this by itself; here is the same by hand."""
+        """Counts the end of an upstream for one edge. The cascade does so for all edges."""
         execution_id(args.upstream_execution_id, "upstream_execution_id")
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
-        flow, edge_id = (
-            validation.flow_id(args.flow_id),
-            validation.flow_id(args.edge_id, "edge_id"),
-        )
+        flow = validation.flow_id(args.flow_id)
+        edge_id = validation.flow_id(args.edge_id, "edge_id")
         validation.text(args.upstream_outcome, "upstream_outcome")
         tries = 0
         while True:
-            around = await self._applying(flow, edge_id, down)
-            edge, group, child = around.edge, around.group, around.child
-            if (
-                edge is None
-                or edge.applied_at_ms is None
-                or group is None
-                or edge.downstream_eid != down.uuid
-            ):
-                raise ValidationError(
-                    ValidationKind.INVALID_DEPENDENCY, "no applied edge of that name"
-                )
-            if not edge.is_open:
-                return Resolved("already_resolved", group.group_state)
-            end = await self._end_of(edge, args.upstream_outcome)
-            counted = edges.count(group, (end,), around.now_ms)
-            siblings = (
-                await self._core.cascade.members.siblings(group, counted.by)
-                if counted.cancels
-                else []
-            )
-            plans = edges.settle(
-                counted, child, around.now_ms, since=group.version, siblings=siblings
-            )
-            if isinstance(await self._core.commit_together(plans), Applied):
-                break
+            snapshot = await self._load(flow, edge_id, down)
+            resolved = await self._resolve(snapshot, down, args.upstream_outcome)
+            if resolved is not None:
+                return resolved
             tries += 1
             await self._core.pause(tries)
-        skipped = any(plan.form.ends for plan in plans)
-        if counted.cancels:
-            await self._core.cascade.end_siblings(counted.group)
-        status = "satisfied" if end.outcome == "success" else "impossible"
-        given = counted.gives and child is not None and not child.is_ended
-        return Resolved(status, counted.group.group_state, given, skipped)
 
-    async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
-        passes = outcome == "success" and passes_data(edge)
-        if not passes:
-            return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
-        rows = (
-            await self._store.load(
-                (Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),)
+    async def _resolve(
+        self, snapshot: Applying, down: ExecutionId, outcome: str
+    ) -> Resolved | None:
+        """None when the group changed meanwhile."""
+        edge, group, child = snapshot.edge, snapshot.group, snapshot.child
+        is_applied = edge is not None and edge.applied_at_ms is not None
+        if edge is None or group is None or not is_applied or edge.downstream_eid != down.uuid:
+            raise ValidationError(
+                ValidationKind.INVALID_DEPENDENCY, "there is no applied edge with this edge_id"
             )
-        ).rows[0]
-        return edges.Ended(
-            edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None
+        if not edge.is_open:
+            return Resolved("already_resolved", group.group_state)
+        end = await self._end_of(edge, outcome)
+        counted = edges.count(group, (end,), snapshot.now_ms)
+        cascade = self._core.cascade
+        siblings = await cascade.members.siblings(group, counted.by) if counted.cancels else []
+        plans = edges.settle(
+            counted, child, snapshot.now_ms, since=group.version, siblings=siblings
+        )
+        if not isinstance(await self._core.commit_together(plans), Applied):
+            return None
+        if counted.cancels:
+            await cascade.end_siblings(counted.group)
+        return Resolved(
+            "satisfied" if end.outcome == "success" else "impossible",
+            counted.group.group_state,
+            counted.gives and child is not None and not child.is_ended,
+            any(plan.form.ends for plan in plans),
         )
 
+    async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
+        if outcome != "success" or not passes_data(edge):
+            return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
+        read = Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",))
+        (rows,) = (await self._store.load((read,))).rows
+        result = next((data for (data,) in rows), None)
+        return edges.Ended(edge.edge_id, edge.upstream_eid, outcome, True, result)
+
     async def cascade_completion(self, execution: ExecutionId) -> Cascaded:
-        """Counts an ended execution for everything that waits for it. Again is fine."""
+        """Counts an ended execution for every member that waits for it. It may be called again."""
         return await self._core.cascade.ended((execution_id(execution),))
 
-    # ---- the child's side
+    # ---- the downstream member
 
     async def wait_children(self, handle: Handle) -> None:
-        """Parks the holder's attempt until the executions it depends on are over; the same attempt goes on then."""
+        """Parks the holder's attempt until its upstreams have ended.
+
+        The same attempt continues after that.
+        """
         fields = self._leases.fields(handle)
-        await self._core.run(
-            lambda: self._core.snapshots.load(
-                fields.execution_id, attempt_index=fields.attempt_index, groups=True
-            ),
+        await self._core.decide(
+            fields.execution_id,
             lambda snapshot: children.wait_children(snapshot, fields),
+            attempt_index=fields.attempt_index,
+            groups=True,
         )
         self._leases.forget(handle)
 
     async def move_to_waiting_children(self, args: EndArgs) -> None:
-        """As `wait_children`, for callers who name the lease instead of holding a handle."""
+        """As `wait_children`, for callers that name the lease instead of a handle."""
 
         def rule(snapshot: Snapshot) -> Decision:
             refused = check_fence(snapshot, args.fence, args.attempt_index, args.source)
@@ -190,157 +197,112 @@ class Dependencies:
         await self._core.decide(execution_id(args.execution_id), rule, groups=True)
 
     async def evaluate_flow_eligibility(self, execution: ExecutionId) -> str:
-        """Whether it could run now as far as its dependencies go, in a word."""
+        """Whether the dependencies of an execution let it run."""
         return edges.eligibility(await self._child(execution_id(execution)))
 
     async def promote_blocked_to_eligible(self, execution: ExecutionId) -> str:
-        """Lets go of an execution that has nothing left to wait for."""
+        """Releases a blocked execution that has nothing left to wait for."""
         ident = execution_id(execution)
         result: str = await self._core.run(lambda: self._child(ident), edges.promote)
         return result
 
     async def _child(self, ident: ExecutionId) -> Child:
         flow = await self._core.snapshots.flow_of(ident)
-        inbound = GetAll(
-            "ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]
+        group_keys = [] if flow is None else [(ident.partition_index, flow, ident.uuid)]
+        reads = (
+            Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS),
+            GetAll("ff_edge_group", group_keys),
         )
-        loaded = await self._store.load(
-            (Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS), inbound)
-        )
+        loaded = await self._store.load(reads)
         members, groups = loaded.rows
         return Child(
             loaded.now_ms,
-            Member(*members[0]) if members else None,
-            EdgeGroup(*groups[0]) if groups else None,
+            next(starmap(Member, members), None),
+            next(starmap(EdgeGroup, groups), None),
         )
-
-    async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
-        """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
-        ident = execution_id(args.execution_id)
-        validation.optional_timestamp(args.now, "now")
-        validation.optional_text(args.reason, "reason")
-        validation.optional_text(args.requested_by, "requested_by")
-        refused = replay.check_upstreams(*await self._upstreams(ident))
-        if refused is not None:
-            raise refused
-        fresh = new_attempt_id()
-        replayed: Replayed = await self._core.decide(
-            ident,
-            lambda snapshot: replay.replay(
-                snapshot,
-                attempt_id=fresh,
-                now_ms=args.now,
-                reason=args.reason,
-                requested_by=args.requested_by,
-            ),
-            groups=True,
-        )
-        if replayed.public_state is PublicState.WAITING_CHILDREN:
-            await self._look_again(ident)
-        return replayed
-
-    async def _upstreams(self, ident: ExecutionId) -> tuple[list[UUID], set[UUID]]:
-        """What a member comes after, and what of it is kept. Edges without a flow have no upstreams to be removed."""
-        owner = (ident.partition_index, ident.uuid)
-        rows = (await self._store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
-        found = [Edge(*row) for row in rows]
-        if not found:
-            return [], set()
-        wanted = [edge.upstream_eid for edge in found]
-        upstreams = GetAll(
-            "ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",)
-        )
-        flow = Get("ff_flow_core", (ident.partition_index, found[0].flow_id), ("flow_id",))
-        kept, header = (await self._store.load((upstreams, flow))).rows
-        return (wanted if header else []), {row[0] for row in kept}
-
-    async def _look_again(self, ident: ExecutionId) -> None:
-        """What a blocked execution waits for may be over already; then it waits for nothing."""
-        owner = (ident.partition_index, ident.uuid)
-        rows = (await self._store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
-        waiting = [edge for edge in (Edge(*row) for row in rows) if edge.is_open]
-        if waiting:
-            await self._core.cascade.ended(
-                [ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting]
-            )
-        try:
-            await self.promote_blocked_to_eligible(ident)
-        except EngineError:
-            return  # it waits for somebody, or has gone on
 
     # ---- after a crash
 
     async def dispatch_completions(
         self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS
     ) -> int:
-        """Completion events of flow members whose consequences nobody saw to; how many."""
+        """Starts the cascade for completion events without a mark. Returns their number."""
         checked_filter(wanted)
         upto = await self._store.now_ms() - validation.timestamp(grace_ms, "grace_ms")
         columns = ("partition_key", "execution_id")
-        rows = (
-            await self._store.load(
-                (Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),)
-            )
-        ).rows[0]
-        if rows and wanted is not None and not wanted.empty:
-            found = (await self._store.load((GetAll("ff_exec_core", rows, CORE_COLUMNS),))).rows[0]
+        scan = Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns)
+        (keys,) = (await self._store.load((scan,))).rows
+        if keys and wanted is not None and not wanted.empty:
+            read = GetAll("ff_exec_core", keys, CORE_COLUMNS)
+            (rows,) = (await self._store.load((read,))).rows
             chosen = {
-                each.execution_id for each in map(from_core_row, found) if passes(each, wanted)
+                each.execution_id for each in map(from_core_row, rows) if passes(each, wanted)
             }
-            rows = [row for row in rows if row[1] in chosen]
-        if rows:
-            await self._core.cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
-        return len(rows)
+            keys = [(partition, uid) for partition, uid in keys if uid in chosen]
+        if keys:
+            await self._core.cascade.ended(list(starmap(ExecutionId.of, keys)))
+        return len(keys)
 
-    async def cancel_orphans(
-        self, after: tuple[int, UUID] | None = None
-    ) -> tuple[int, tuple[int, UUID] | None]:
-        """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
-        flows = await self._flows.unsettled_flows(after, MAX_BLOCKED)
-        orphans = await self._core.cascade.children.orphans(
-            [flow for flow in flows if flow.parent is not None]
-        )
-        cancelled = await self._core.cascade.end_children(orphans)
-        return len(cancelled), (flows[-1].created_at_ms, flows[-1].flow_id) if len(
-            flows
-        ) == MAX_BLOCKED else None
+    async def cancel_orphans(self, after: Position | None = None) -> tuple[int, Position | None]:
+        """Cancels the members of a page of flows whose parent has ended.
 
-    async def recheck_blocked(
-        self, after: tuple[int, UUID] | None = None
-    ) -> tuple[int, tuple[int, UUID] | None]:
-        """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
-        columns = ("partition_key", "execution_id", "last_transition_at", "flow_id")
-        rows = (
-            await self._store.load(
-                (Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=columns),)
-            )
-        ).rows[0]
-        if not rows:
+        Returns the number of cancelled members, and the position of the next page.
+        """
+        scan = Scan("unsettled_flows", {}, after, limit=MAX_BLOCKED)
+        flows = await load_all(self._store, scan, Flow)
+        cascade = self._core.cascade
+        orphans = await cascade.children.orphans(flow for flow in flows if flow.parent is not None)
+        cancelled = await cascade.end_children(orphans)
+        if len(flows) < MAX_BLOCKED:
+            return len(cancelled), None
+        last = flows[-1]
+        return len(cancelled), (last.created_at_ms, last.flow_id)
+
+    async def recheck_blocked(self, after: Position | None = None) -> tuple[int, Position | None]:
+        """Resolves edges of ended upstreams for a page of blocked executions, and releases these.
+
+        Returns the number of resolved edges and released executions, and the position of the next
+        page.
+        """
+        scan = Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=_Blocked.__struct_fields__)
+        blocked = await load_all(self._store, scan, _Blocked)
+        if not blocked:
             return 0, None
-        owners = [(row[0], row[1]) for row in rows]
-        groups = GetAll(
-            "ff_edge_group", [(row[0], row[3], row[1]) for row in rows if row[3] is not None]
-        )
-        inbound = ScanAll(
-            "edges_in", owners, MAX_GRAPH_EDGES, ("partition_key", "upstream_eid", "dep_state")
-        )
-        found = (await self._store.load((inbound, groups))).rows
-        ups = sorted({row[:2] for row in found[0] if row[2] == "unsatisfied"})
-        members = (await self._store.load((GetAll("ff_exec_core", ups, MEMBER_COLUMNS),))).rows[0]
-        over = [member.id for member in (Member(*row) for row in members) if member.is_ended]
-        cascaded = await self._core.cascade.ended(over) if over else Cascaded()
-        done = cascaded.resolved
-        held = {
-            group.downstream_eid
-            for group in (EdgeGroup(*row) for row in found[1])
-            if edges.is_waiting(group)
-        }
-        for partition, uid in owners:
-            if uid not in held:
+        upstreams, waiting = await self._inbound(blocked)
+        read = GetAll("ff_exec_core", upstreams, MEMBER_COLUMNS)
+        members = await load_all(self._store, read, Member)
+        ended = [member.id for member in members if member.is_ended]
+        done = (await self._core.cascade.ended(ended)).resolved if ended else 0
+        for execution in blocked:
+            if execution.execution_id not in waiting:
                 try:
-                    await self.promote_blocked_to_eligible(ExecutionId.of(partition, uid))
+                    await self.promote_blocked_to_eligible(execution.id)
                 except EngineError:
                     continue
                 done += 1
-        last = rows[-1]
-        return done, (last[2], last[1]) if len(rows) == MAX_BLOCKED else None
+        if len(blocked) < MAX_BLOCKED:
+            return done, None
+        last = blocked[-1]
+        return done, (last.last_transition_at, last.execution_id)
+
+    async def _inbound(
+        self, blocked: Sequence[_Blocked]
+    ) -> tuple[list[tuple[int, UUID]], set[UUID]]:
+        """The upstreams of unresolved inbound edges, and the executions whose group is waiting."""
+        owners = [(each.partition_key, each.execution_id) for each in blocked]
+        group_keys = [
+            (each.partition_key, each.flow_id, each.execution_id)
+            for each in blocked
+            if each.flow_id is not None
+        ]
+        columns = ("partition_key", "upstream_eid", "dep_state")
+        reads = (
+            ScanAll("edges_in", owners, MAX_GRAPH_EDGES, columns),
+            GetAll("ff_edge_group", group_keys),
+        )
+        inbound, groups = (await self._store.load(reads)).rows
+        upstreams = {(partition, up) for partition, up, state in inbound if state == "unsatisfied"}
+        waiting = {
+            group.downstream_eid for group in starmap(EdgeGroup, groups) if edges.is_waiting(group)
+        }
+        return sorted(upstreams), waiting

@@ -1,110 +1,146 @@
-"""Reading a budget: its limits, what is used of it, known keys, and what is on whose account."""
+"""Loads budgets: limits, usage, idempotency keys of reports, and the ledgers of executions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import starmap
+from typing import Any, TypeVar
 from uuid import UUID
 
+from msgspec import Struct, structs
+
+from flowfabric.engine.flows.snapshots import load_pages
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy
 from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Report
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 
 MAX_ROWS = 10_000
-_USED = ("dimensions_key", "current_value")
+T = TypeVar("T")
 
 
-async def read_books(
-    store: Store, budget: UUID, reports: Sequence[Report] | None = None
-) -> BudgetRows:
-    """A budget with what its reports name: their dimensions and keys, and the accounts they go on. Without any, all it counts."""
-    if reports is None:
-        return await _all_books(store, budget)
+class Usage(Struct, frozen=True, gc=False):
+    """The usage of one dimension: columns of `ff_budget_usage`."""
+
+    dimensions_key: str
+    current_value: int
+
+
+class LedgerEntry(Struct, frozen=True, gc=False):
+    """An amount on the ledger of an execution: columns of `ff_budget_usage_by_exec`."""
+
+    partition_key: int
+    execution_id: UUID
+    budget_id: UUID
+    dimensions_key: str
+    delta_total: int
+
+
+_USAGE_COLUMNS = Usage.__struct_fields__
+LEDGER_COLUMNS = LedgerEntry.__struct_fields__
+
+
+async def load_budget(store: Store, budget: UUID) -> BudgetRows:
+    """A budget with the usage of all its dimensions, from one snapshot when they fit a page."""
+    scan = usage_scan(budget)
+    loaded = await store.load((Get(POLICY, (budget,)), scan))
+    policies, page = loaded.rows
+    usage = await with_rest(store, scan, page, Usage, usage_position)
+    used = {each.dimensions_key: each.current_value for each in usage}
+    return BudgetRows(budget, loaded.now_ms, _policy(policies), used)
+
+
+def usage_scan(budget: UUID) -> Scan:
+    return Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=_USAGE_COLUMNS)
+
+
+def usage_position(usage: Usage) -> tuple[str]:
+    return (usage.dimensions_key,)
+
+
+async def load_for_reports(store: Store, budget: UUID, reports: Sequence[Report]) -> BudgetRows:
+    """A budget with the dimensions, keys and ledgers that these reports name."""
     names = list(dict.fromkeys(name for report in reports for name, _ in report.deltas))
     keys = list(dict.fromkeys(report.key for report in reports if report.key))
-    charged = [
-        (who, name)
-        for report in reports
-        if (who := report.charged) is not None
-        for name, _ in report.deltas
-    ]
-    accounts = list(dict.fromkeys(charged))
-    reporters = list(dict.fromkeys(report.by for report in reports if report.by is not None))
-    reads: list[Read] = [
-        Get(POLICY, (budget,)),
-        GetAll(USAGE, [(budget, name) for name in names], _USED),
-    ]
+    charged = _ledger_keys(budget, reports)
+    owners = list(
+        dict.fromkeys((r.by.partition_index, r.by.uuid) for r in reports if r.by is not None)
+    )
+    ledger = ("partition_key", "execution_id", "dimensions_key", "delta_total")
+    usage = GetAll(USAGE, [(budget, name) for name in names], _USAGE_COLUMNS)
+    reads: list[Read] = [Get(POLICY, (budget,)), usage]
     if keys:
         reads.append(GetAll(KEYS, [(budget, key) for key in keys], ("dedup_key", "expires_at_ms")))
-    if accounts:
-        wanted = [(who.partition_index, who.uuid, name, budget) for who, name in accounts]
-        reads.append(
-            GetAll(
-                LEDGER, wanted, ("partition_key", "execution_id", "dimensions_key", "delta_total")
-            )
-        )
-    if reporters:
-        owners = [(who.partition_index, who.uuid) for who in reporters]
+    if charged:
+        reads.append(GetAll(LEDGER, charged, ledger))
+    if owners:
         reads.append(GetAll("ff_exec_core", owners, ("partition_key", "execution_id", "namespace")))
     loaded = await store.load(reads)
     rows = iter(loaded.rows)
+    nothing: list[Row] = []
     return BudgetRows(
         budget,
         loaded.now_ms,
         _policy(next(rows)),
         dict(next(rows)),
-        dict(next(rows)) if keys else {},
-        {(ExecutionId.of(at, who), name): total for at, who, name, total in next(rows)}
-        if accounts
-        else {},
-        {ExecutionId.of(at, who): namespace for at, who, namespace in next(rows)}
-        if reporters
-        else {},
+        dict(next(rows) if keys else nothing),
+        {
+            (ExecutionId.of(at, who), name): total
+            for at, who, name, total in (next(rows) if charged else nothing)
+        },
+        {
+            ExecutionId.of(at, who): namespace
+            for at, who, namespace in (next(rows) if owners else nothing)
+        },
     )
 
 
-async def _all_books(store: Store, budget: UUID) -> BudgetRows:
-    """At one moment, as long as its dimensions fit a page."""
-    scan = Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=_USED)
-    loaded = await store.load((Get(POLICY, (budget,)), scan))
-    usage = await with_rest(store, scan, loaded.rows[1], lambda row: (row[0],))
-    return BudgetRows(budget, loaded.now_ms, _policy(loaded.rows[0]), dict(usage))
+def _ledger_keys(budget: UUID, reports: Sequence[Report]) -> list[tuple[int, UUID, str, UUID]]:
+    charges = dict.fromkeys(
+        (report.charged, name)
+        for report in reports
+        if report.charged is not None
+        for name, _ in report.deltas
+    )
+    return [(who.partition_index, who.uuid, name, budget) for who, name in charges]
 
 
-async def read_account(store: Store, budget: UUID, who: ExecutionId) -> BudgetRows:
-    """What is on the account of an execution, and the counters it is part of."""
-    charges = {
-        (who, name): total for of, name, total in await read_ledger(store, who) if of == budget
-    }
-    loaded = await store.load((GetAll(USAGE, [(budget, name) for _, name in charges], _USED),))
-    return BudgetRows(budget, loaded.now_ms, None, dict(loaded.rows[0]), {}, charges)
-
-
-async def read_ledger(store: Store, who: ExecutionId) -> list[Row]:
-    """Budget, dimension and amount of everything on an account."""
+async def load_ledger(store: Store, who: ExecutionId) -> list[LedgerEntry]:
+    """Everything on the ledger of an execution."""
     owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-    scan = Scan(
-        "ledger_of", owner, limit=MAX_ROWS, columns=("budget_id", "dimensions_key", "delta_total")
+    scan = Scan("ledger_of", owner, limit=MAX_ROWS, columns=LEDGER_COLUMNS)
+    return await load_pages(
+        store, scan, LedgerEntry, lambda entry: (entry.dimensions_key, entry.budget_id)
     )
-    return await with_rest(
-        store, scan, (await store.load((scan,))).rows[0], lambda row: (row[1], row[0])
-    )
+
+
+async def load_charges(store: Store, budget: UUID, who: ExecutionId) -> BudgetRows:
+    """What the ledger of an execution has of a budget, with the usage of these dimensions."""
+    charges = {
+        (who, entry.dimensions_key): entry.delta_total
+        for entry in await load_ledger(store, who)
+        if entry.budget_id == budget
+    }
+    keys = [(budget, name) for _, name in charges]
+    loaded = await store.load((GetAll(USAGE, keys, _USAGE_COLUMNS),))
+    (usage,) = loaded.rows
+    return BudgetRows(budget, loaded.now_ms, None, dict(usage), {}, charges)
 
 
 async def with_rest(
-    store: Store, scan: Scan, page: list[Row], position: Callable[[Row], tuple[Any, ...]]
-) -> list[Row]:
-    """A page, and those after it while they are full."""
-    found = list(page)
-    while len(page) == scan.limit:
-        more = Scan(
-            scan.index, scan.group, position(page[-1]), limit=scan.limit, columns=scan.columns
-        )
-        page = (await store.load((more,))).rows[0]
-        found += page
-    return found
+    store: Store,
+    scan: Scan,
+    page: list[Row],
+    kind: Callable[..., T],
+    position: Callable[[T], tuple[Any, ...]],
+) -> list[T]:
+    """The rows of a page that is loaded already, and of the pages after it."""
+    found = list(starmap(kind, page))
+    if len(page) < scan.limit:
+        return found
+    rest = structs.replace(scan, after=position(found[-1]))
+    return found + await load_pages(store, rest, kind, position)
 
 
 def _policy(rows: list[Row]) -> BudgetPolicy | None:
-    return BudgetPolicy(*rows[0]) if rows else None
+    return next(starmap(BudgetPolicy, rows), None)

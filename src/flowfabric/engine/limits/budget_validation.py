@@ -1,9 +1,8 @@
-"""What a budget and a report of usage may look like, before anything is read."""
+"""Checks of the arguments of budgets and usage reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 from uuid import UUID
 
 from msgspec import structs
@@ -25,21 +24,21 @@ from flowfabric.model.lease import HandleFields
 from flowfabric.rules.limits.budgets import Report
 
 MAX_LABEL_BYTES = 1_024
-_FOLDED = ("input_tokens", "output_tokens", "wall_ms")
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "wall_ms")
 
 
 def budget_id(value: object) -> UUID:
     return validation.flow_id(value, "budget_id")
 
 
-def listed(value: object, field: str) -> list[Any]:
+def _listed(value: object, field: str) -> list[object]:
     if not isinstance(value, list | tuple):
         raise invalid(field, "a list", type(value).__name__)
     return list(value)
 
 
 def new_budget(args: object) -> CreateBudgetArgs:
-    """Checked, and its id a UUID where it was text."""
+    """The checked arguments, with the id as a UUID."""
     if not isinstance(args, CreateBudgetArgs):
         raise invalid("args", "CreateBudgetArgs", type(args).__name__)
     ident = budget_id(args.budget_id)
@@ -52,7 +51,7 @@ def new_budget(args: object) -> CreateBudgetArgs:
 
 
 def other_limits(args: object) -> UpdateBudgetArgs:
-    """Checked as those of a new budget are."""
+    """The checked arguments, with the id as a UUID."""
     if not isinstance(args, UpdateBudgetArgs):
         raise invalid("args", "UpdateBudgetArgs", type(args).__name__)
     ident = budget_id(args.budget_id)
@@ -62,10 +61,10 @@ def other_limits(args: object) -> UpdateBudgetArgs:
 
 
 def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
-    names = listed(args.dimensions, "dimensions")
-    _count(len(names))
+    names = _listed(args.dimensions, "dimensions")
+    _check_count(len(names))
     limits = {
-        field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")
+        field: _listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")
     }
     if any(len(several) != len(names) for several in limits.values()):
         detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
@@ -84,11 +83,11 @@ def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
 
 
 def used(usage: object) -> dict[str, int]:
-    """What a worker has used, tokens and time among it."""
+    """The amounts of a worker's report by dimension, with tokens and time."""
     if not isinstance(usage, UsageDimensions):
         raise invalid("usage", "UsageDimensions", type(usage).__name__)
     amounts = given(usage.custom, "custom")
-    for field in _FOLDED:
+    for field in _USAGE_FIELDS:
         amount = getattr(usage, field)
         if amount is None and field == "wall_ms":
             continue
@@ -97,7 +96,7 @@ def used(usage: object) -> dict[str, int]:
             continue
         if field in amounts:
             raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom"
+                ValidationKind.INVALID_INPUT, f"{field}: given as a field and in custom"
             )
         amounts[field] = amount
     return amounts
@@ -106,7 +105,7 @@ def used(usage: object) -> dict[str, int]:
 def given(amounts: object, field: str) -> dict[str, int]:
     if not isinstance(amounts, Mapping):
         raise invalid(field, "a mapping of dimensions to amounts", type(amounts).__name__)
-    return dict(_amounts(amounts.items(), len(amounts), lambda name: f"{field}: {name}"))
+    return dict(_amounts(field, amounts.items(), len(amounts)))
 
 
 def spend(amounts: object) -> dict[str, int]:
@@ -121,18 +120,15 @@ def spend(amounts: object) -> dict[str, int]:
 
 
 def summed(dimensions: object, deltas: object) -> dict[str, int]:
-    """Of two amounts for one dimension the sum counts."""
-    names, amounts = listed(dimensions, "dimensions"), listed(deltas, "deltas")
+    """The amounts by dimension. Amounts for the same dimension are added."""
+    names, amounts = _listed(dimensions, "dimensions"), _listed(deltas, "deltas")
     if len(names) != len(amounts):
         detail = "report_usage_admin: dimensions and deltas length mismatch"
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     found: dict[str, int] = {}
-    for name, amount in _amounts(
-        zip(names, amounts, strict=True), len(names), lambda name: f"deltas: {name}"
-    ):
-        found[name] = validation.whole(
-            found.get(name, 0) + amount, f"deltas: {name}", 0, MAX_AMOUNT
-        )
+    for name, amount in _amounts("deltas", zip(names, amounts, strict=True), len(names)):
+        total = found.get(name, 0) + amount
+        found[name] = validation.whole(total, f"deltas: {name}", 0, MAX_AMOUNT)
     return found
 
 
@@ -146,11 +142,11 @@ def report(
     lease: HandleFields | None = None,
 ) -> Report:
     known = validation.optional_text(key, field, MAX_USAGE_KEY_BYTES)
-    _count(len(amounts))
+    _check_count(len(amounts))
     return Report(tuple(sorted(amounts.items())), known or None, charged, by, lease)
 
 
-def _count(number: int) -> None:
+def _check_count(number: int) -> None:
     if number > MAX_DIMENSIONS:
         raise ValidationError(
             ValidationKind.INVALID_INPUT,
@@ -165,7 +161,9 @@ def _dimension(name: object) -> str:
     return known
 
 
-def _amounts(pairs: Iterable[tuple[Any, Any]], number: int, says: Any) -> Iterator[tuple[str, int]]:
-    _count(number)
+def _amounts(
+    field: str, pairs: Iterable[tuple[object, object]], number: int
+) -> Iterator[tuple[str, int]]:
+    _check_count(number)
     for name, amount in pairs:
-        yield _dimension(name), validation.whole(amount, says(name), 0, MAX_AMOUNT)
+        yield _dimension(name), validation.whole(amount, f"{field}: {name}", 0, MAX_AMOUNT)

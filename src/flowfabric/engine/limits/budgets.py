@@ -1,36 +1,31 @@
-"""Budgets: limits on what executions may use, counted as it is reported."""
+"""Budgets: limits on usage, usage reports, and the consequences of a refused report."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.leases.lease_check import was_granted
-from flowfabric.engine.limits import budget_reads as reading
 from flowfabric.engine.limits import budget_validation
-from flowfabric.engine.limits.budget_reads import read_account, read_books, read_ledger, with_rest
-from flowfabric.engine.limits.usage_batcher import UsageBatcher, log, pause
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
+from flowfabric.engine.limits.budget_reads import load_budget, load_for_reports, load_ledger
+from flowfabric.engine.limits.usage_batcher import UsageBatcher, pause
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import (
     BudgetAlreadySatisfied,
     BudgetCreated,
-    BudgetReset,
     BudgetStatus,
     BudgetUnchanged,
     BudgetUpdated,
     CreateBudgetArgs,
     HardBreach,
     HardLimitAction,
-    Reconciliation,
     RecordSpendArgs,
     ReportUsageAdminArgs,
     UpdateBudgetArgs,
@@ -42,61 +37,49 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy
 from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.plan import Applied, Plan
-from flowfabric.rules.claims import grants
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.limits import breach_actions, budget_changes, budget_release, budgets
-from flowfabric.rules.limits.breach_actions import refused_by, waits_on
+from flowfabric.rules.limits import breach_actions, budget_changes, budgets
 from flowfabric.rules.limits.budgets import BudgetRows, Counted, Report
-from flowfabric.store.port import Get, Scan
-
-MAX_WAITERS = 500
-MAX_FORGOTTEN = 1_000
-MAX_RESETS = 20
-MAX_PAGE = 1_000
-
-
-class _Found(Struct, frozen=True):
-    """A budget, and the execution a decision about it concerns."""
-
-    books: BudgetRows
-    execution: Execution | None = None
 
 
 class Budgets:
-    """Creates, updates, charges and resets budgets."""
+    """Creates, updates, charges and reads budgets."""
 
-    def __init__(self, core: Core, leases: LeaseCache, cancels: FlowCancels) -> None:
-        self._core, self._store, self._leases, self._cancels = core, core.store, leases, cancels
-        self.batcher = UsageBatcher(core.store, self._refused_with_consequences, core.telemetry)
+    def __init__(
+        self, core: Core, leases: LeaseCache, cancels: FlowCancels, maintenance: BudgetMaintenance
+    ) -> None:
+        self._core, self._store, self._leases = core, core.store, leases
+        self._cancels, self._maintenance = cancels, maintenance
+        self.batcher = UsageBatcher(core.store, self._report_with_consequences, core.telemetry)
 
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
-        """Limits per dimension, and when they start anew. Creating it again changes nothing."""
+        """Creates a budget with limits per dimension. A budget that exists is not changed."""
         new = budget_validation.new_budget(args)
 
-        def rule(found: _Found) -> Decision:
-            return budgets.create_budget(found.books.policy, new, found.books.now_ms)
+        def rule(rows: BudgetRows) -> Decision:
+            return budgets.create_budget(rows.policy, new, rows.now_ms)
 
         result: BudgetCreated | BudgetAlreadySatisfied = await self._core.run(
-            lambda: self._books(new.budget_id), rule
+            lambda: load_budget(self._store, new.budget_id), rule
         )
         return result
 
-    async def _books(self, budget: UUID) -> _Found:
-        return _Found(await read_books(self._store, budget))
-
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
-        """Other limits for a budget that exists, from the next report and the next claim on. What has room then goes on."""
+        """Replaces the limits of a budget. They hold from the next report and the next claim on.
+
+        Executions that the new limits no longer block are released.
+        """
         new = budget_validation.other_limits(args)
 
-        def rule(found: _Found) -> Decision:
-            return budget_changes.update_budget(found.books.policy, new, found.books.now_ms)
+        def rule(rows: BudgetRows) -> Decision:
+            return budget_changes.update_budget(rows.policy, new, rows.now_ms)
 
         result: BudgetUpdated | BudgetUnchanged = await self._core.run(
-            lambda: self._books(new.budget_id), rule
+            lambda: load_budget(self._store, new.budget_id), rule
         )
         if isinstance(result, BudgetUpdated):
-            await self.release_waiters(new.budget_id)
+            await self._maintenance.release_waiters(new.budget_id)
         return result
 
     # ---- reports
@@ -104,7 +87,10 @@ class Budgets:
     async def report_usage(
         self, handle: Handle, budget_id: UUID, usage: UsageDimensions
     ) -> UsageResult:
-        """What a worker has used, counted whether or not its lease still holds. A lease that was never granted is refused."""
+        """Counts what a worker has used.
+
+        The lease may have expired; one that was never granted is refused.
+        """
         lease = self._leases.fields(handle)
         amounts, budget = budget_validation.used(usage), budget_validation.budget_id(budget_id)
         report = budget_validation.report(
@@ -115,7 +101,10 @@ class Budgets:
         return await self.batcher.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
-        """As `report_usage`, by somebody who holds no lease. The store's clock counts."""
+        """As `report_usage`, without a lease.
+
+        `now` is checked and not used: the clock of the store counts.
+        """
         if not isinstance(args, ReportUsageAdminArgs):
             raise invalid("args", "ReportUsageAdminArgs", type(args).__name__)
         validation.optional_timestamp(args.now, "now")
@@ -125,7 +114,7 @@ class Budgets:
         return await self.batcher.report(budget_validation.budget_id(budget_id), report)
 
     async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
-        """A report on the account of one execution, which `release_budget` gives back."""
+        """Counts usage on the ledger of an execution. `release_budget` gives it back."""
         if not isinstance(args, RecordSpendArgs):
             raise invalid("args", "RecordSpendArgs", type(args).__name__)
         who = execution_id(args.execution_id)
@@ -135,69 +124,69 @@ class Budgets:
         )
         return await self.batcher.report(budget_validation.budget_id(args.budget_id), report)
 
-    async def _refused_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
-        """The refusal is noted and acted upon in one transaction; or there is room after all."""
+    async def _report_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
+        """Counts one report.
+
+        If it is refused, the breach and its consequence are one transaction.
+        """
+        assert report.by is not None
         tries = 0
         while True:
-            found = await self._breached(budget, report)
-            counted = budgets.count(found.books, [report])
+            execution = (await self._core.snapshots.load(report.by)).execution
+            rows = await load_for_reports(self._store, budget, [report])
+            counted = budgets.count(rows, [report])
             (result,) = counted.results
             if isinstance(result, EngineError):
                 raise result
             if not isinstance(result, HardBreach):
-                plans = budgets.plans(found.books, counted)
+                plans = budgets.plans(rows, counted)
                 if not plans or isinstance(await self._store.commit_together(plans), Applied):
                     return result
             else:
-                acted = await self._consequence(found, counted, result, report.lease)
+                acted = await self._act(rows, execution, counted, result, report.lease)
                 if acted is not None:
                     return acted
             tries += 1
             await pause(tries)
 
-    async def _breached(self, budget: UUID, report: Report) -> _Found:
-        assert report.by is not None
-        key = (report.by.partition_index, report.by.uuid)
-        rows = (await self._store.load((Get("ff_exec_core", key, CORE_COLUMNS),))).rows[0]
-        return _Found(
-            await read_books(self._store, budget, [report]),
-            from_core_row(rows[0]) if rows else None,
-        )
-
-    async def _consequence(
-        self, found: _Found, counted: Counted, breach: HardBreach, lease: HandleFields | None
+    async def _act(
+        self,
+        rows: BudgetRows,
+        execution: Execution | None,
+        counted: Counted,
+        breach: HardBreach,
+        lease: HandleFields | None,
     ) -> HardBreach | None:
-        """None when the world moved."""
-        books, execution = found.books, found.execution
-        assert books.policy is not None
-        action = books.policy.limits.on_hard_limit
-        noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
-        may = lease is None or breach_actions.holds(execution, lease, books.now_ms)
-        if (
-            may
-            and action == HardLimitAction.CANCEL_FLOW_PENDING
-            and execution is not None
-            and execution.flow_id is not None
-        ):
-            over = not await self._cancel_pending(execution, books.budget_id, noted, lease)
-            return breach if over else _acted(breach, action)
+        """Commits the consequence of a breach. None when the rows changed meanwhile."""
+        assert rows.policy is not None
+        action = rows.policy.limits.on_hard_limit
+        acted = structs.replace(breach, action=action)
+        noted = budgets.note_hard(rows.budget_id, 1, breach.dimension)
+        is_held = lease is None or breach_actions.holds(execution, lease, rows.now_ms)
+        cancels_flow = action == HardLimitAction.CANCEL_FLOW_PENDING and is_held
+        if cancels_flow and execution is not None and execution.flow_id is not None:
+            cancelled = await self._cancel_pending(execution, rows.budget_id, noted, lease)
+            return acted if cancelled else breach
         plan = breach_actions.consequence(
-            execution, action, books.budget_id, breach, books.now_ms, lease
+            execution, action, rows.budget_id, breach, rows.now_ms, lease
         )
         if plan is None:
             return breach if isinstance(await self._store.commit(noted), Applied) else None
-        as_read = budgets.note_hard(books.budget_id, 1, breach.dimension, books.policy.version)
-        plans = [*budgets.still_refused(books, counted, breach), plan, as_read]
+        as_read = budgets.note_hard(rows.budget_id, 1, breach.dimension, rows.policy.version)
+        plans = [*budgets.still_refused(rows, counted, breach), plan, as_read]
         if not isinstance(await self._core.commit_together(plans), Applied):
             return None
         assert execution is not None
         self._leases.forget_execution(execution.id)
-        return _acted(breach, action)
+        return acted
 
     async def _cancel_pending(
         self, by: Execution, budget: UUID, noted: Plan, lease: HandleFields | None
     ) -> bool:
-        """The members that have not begun, with the note of the refusal; False where flow or lease is over: that is noted."""
+        """Cancels the members that have not started, and notes the breach, in one transaction.
+
+        False when the flow has ended or the lease is lost: then only the breach is noted.
+        """
         flow, policy = by.flow_id, CancelFlowPolicy.CANCEL_PENDING
         assert flow is not None
         args = CancelFlowArgs(
@@ -205,11 +194,11 @@ class Budgets:
         )
         held = () if lease is None else (breach_actions.still_held(by, lease),)
 
-        def rule(around: cancels.Cancelling) -> cancels.FlowCancel | None:
-            now = next((member for member in around.members if member.id == by.id), None)
-            if lease is not None and not breach_actions.holds(now, lease, around.now_ms):
+        def rule(snapshot: cancels.Cancelling) -> cancels.FlowCancel | None:
+            member = next((member for member in snapshot.members if member.id == by.id), None)
+            if lease is not None and not breach_actions.holds(member, lease, snapshot.now_ms):
                 return None
-            cancel = cancels.cancel_flow_header(around, args)
+            cancel = cancels.cancel_flow_header(snapshot, args)
             return cancel and cancels.beside(cancel, *held, noted)
 
         async with self._core.locks.of(flow):
@@ -218,190 +207,12 @@ class Budgets:
             await self._store.commit(noted)
         return ended is not None
 
-    # ---- giving back and starting anew
-
-    async def release_budget(self, budget_id: UUID, execution: ExecutionId) -> None:
-        """Gives back all that `record_spend` put on the account of this execution. Again does nothing."""
-        budget, who = budget_validation.budget_id(budget_id), execution_id(execution)
-        tries = 0
-        while True:
-            books = await read_account(self._store, budget, who)
-            plans = budget_release.release(books, who)
-            if not plans:
-                return
-            if isinstance(await self._store.commit_together(plans), Applied):
-                break
-            tries += 1
-            await pause(tries)
-        await self.release_waiters(budget)
-
-    async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:
-        """Nothing is used any more, and whoever waited for that goes on."""
-        budget = budget_validation.budget_id(budget_id)
-        validation.optional_timestamp(now, "now")
-        result: BudgetReset = await self._core.run(
-            lambda: self._books(budget), lambda found: budget_release.reset(found.books, now)
-        )
-        await self.release_waiters(budget)
-        return result
-
-    async def reset_due_budgets(self, limit: int = MAX_RESETS) -> int:
-        """Those whose time has come; how many."""
-        now, size = await self._store.now_ms(), validation.limit(limit, MAX_RESETS)
-        rows = (
-            await self._store.load(
-                (Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),)
-            )
-        ).rows[0]
-        done = 0
-        for (budget,) in rows:
-            try:
-                done += await self._reset_if_due(budget)
-            except EngineError:
-                log.exception("the reset of budget %s has to wait", budget)
-        return done
-
-    async def _reset_if_due(self, budget: UUID) -> bool:
-        def rule(found: _Found) -> Decision:
-            return budget_release.reset(found.books, None, only_due=True)
-
-        if await self._core.run(lambda: self._books(budget), rule) is None:
-            return False
-        await self.release_waiters(budget)
-        return True
-
-    async def release_waiters(self, budget: UUID) -> int:
-        """Executions that wait for a budget that has room again can be claimed; how many."""
-        ident = budget_validation.budget_id(budget)
-        books = await read_books(self._store, ident)
-        if books.policy is not None and budgets.spent(books.policy.limits, books.usage) is not None:
-            return 0
-        done = 0
-        while True:
-            loaded = await self._store.load(_waiters(ident))
-            freed = await self._unblock(
-                [from_core_row(row) for rows in loaded.rows for row in rows], loaded.now_ms
-            )
-            done += freed
-            if not freed:
-                return done
-
-    async def release_overlooked(self) -> int:
-        """Executions that waited when their budget was reset or changed, and were not released by that operation; how many."""
-        done = 0
-        async for budget in self._every_budget():
-            resets = Scan(
-                "usage_of",
-                {"budget_id": budget},
-                limit=reading.MAX_ROWS,
-                columns=("last_reset_at_ms",),
-            )
-            loaded = await self._store.load((*_waiters(budget), resets))
-            waiting = [from_core_row(row) for rows in loaded.rows[:-1] for row in rows]
-            if not waiting:
-                continue
-            reset_at = max((at for (at,) in loaded.rows[-1] if at is not None), default=-1)
-            changed_at = await self._room_since(budget)
-            overlooked = [
-                who for who in waiting if who.last_transition_at <= max(reset_at, changed_at)
-            ]
-            done += await self._unblock(overlooked, loaded.now_ms)
-        return done
-
-    async def _room_since(self, budget: UUID) -> int:
-        """When the limits were changed, if there is room under them; -1 otherwise."""
-        books = await read_books(self._store, budget)
-        policy = books.policy
-        if (
-            policy is None
-            or policy.changed_at_ms is None
-            or budgets.spent(policy.limits, books.usage) is not None
-        ):
-            return -1
-        return policy.changed_at_ms
-
-    async def _unblock(self, waiting: Sequence[Execution], now: int) -> int:
-        decided = [
-            grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
-            for execution in waiting
-        ]
-        plans = [decision.plan for decision in decided if isinstance(decision, Commit)]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
-        )
-
-    async def forget_usage_keys(self) -> int:
-        """Drops what is remembered of reports past its time; how many."""
-        now = await self._store.now_ms()
-        columns = ("budget_id", "dedup_key")
-        rows = (
-            await self._store.load(
-                (Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns),)
-            )
-        ).rows[0]
-        plans = [budget_release.forget_key(budget, key, now) for budget, key in rows]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
-        )
-
-    async def reconcile_budget_counters(self) -> Reconciliation:
-        """Looks for counters that contradict each other, and tells of them; nothing is changed."""
-        wrong = 0
-        async for budget in self._every_budget():
-            wrong += await self._contradicts(budget)
-        return Reconciliation(wrong)
-
-    async def _every_budget(self) -> AsyncIterator[UUID]:
-        after = None
-        while True:
-            page = (
-                await self._store.load(
-                    (Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),)
-                )
-            ).rows[0]
-            for (budget,) in page:
-                yield budget
-            if len(page) < MAX_PAGE:
-                return
-            after = (page[-1][0],)
-
-    async def _contradicts(self, budget: UUID) -> bool:
-        """What does not add up in two looks: many rows are not read at one moment."""
-        if not await self._contradictions(budget):
-            return False
-        found = await self._contradictions(budget)
-        for name, used, on_accounts in found:
-            log.error(
-                "budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts
-            )
-        return bool(found)
-
-    async def _contradictions(self, budget: UUID) -> list[tuple[str, int, int]]:
-        group, most = {"budget_id": budget}, reading.MAX_ROWS
-        ledger = Scan(
-            "ledger_of_budget",
-            group,
-            limit=most,
-            columns=("partition_key", "execution_id", "dimensions_key", "delta_total"),
-        )
-        usage = Scan("usage_of", group, limit=most, columns=("dimensions_key", "current_value"))
-        some = (await self._store.load((ledger, usage))).rows
-        charged = Counter[str]()
-        for _, _, name, total in await with_rest(self._store, ledger, some[0], lambda row: row[:3]):
-            charged[name] += total
-        used = await with_rest(self._store, usage, some[1], lambda row: row[:1])
-        return budget_release.contradictions(dict(used), charged)
-
     # ---- reads
 
     async def get_budget_status(self, budget_id: UUID) -> BudgetStatus:
         budget = budget_validation.budget_id(budget_id)
-        books = await read_books(self._store, budget)
-        policy = books.policy
+        rows = await load_budget(self._store, budget)
+        policy = rows.policy
         if policy is None:
             raise NotFound("budget", budget)
         return BudgetStatus(
@@ -409,50 +220,35 @@ class Budgets:
             policy.scope_type,
             policy.scope_id,
             policy.enforcement_mode,
-            {name: max(used, 0) for name, used in books.usage.items()},
+            {name: max(used, 0) for name, used in rows.usage.items()},
             policy.limits.hard_limits,
             policy.limits.soft_limits,
             policy.breach_count,
             policy.soft_breach_count,
-            _text(policy.last_breach_at_ms),
+            _optional_text(policy.last_breach_at_ms),
             policy.last_breach_dim,
-            _text(policy.next_reset_at_ms),
+            _optional_text(policy.next_reset_at_ms),
             str(policy.created_at_ms),
         )
 
     async def read_budget_usage_and_limits(self, budget_id: UUID) -> UsageAndLimits:
-        """Empty for a budget nobody made."""
-        books = await read_books(self._store, budget_validation.budget_id(budget_id))
-        if books.policy is None:
+        """Empty for a budget that does not exist."""
+        rows = await load_budget(self._store, budget_validation.budget_id(budget_id))
+        if rows.policy is None:
             return UsageAndLimits({}, {})
-        said = books.policy.limits
-        limits = {f"hard:{name}": str(limit) for name, limit in said.hard_limits.items()}
-        limits |= {f"soft:{name}": str(limit) for name, limit in said.soft_limits.items()}
-        return UsageAndLimits(
-            limits, {name: max(books.usage.get(name, 0), 0) for name in said.hard_limits}
-        )
+        stored = rows.policy.limits
+        limits = {f"hard:{name}": str(limit) for name, limit in stored.hard_limits.items()}
+        limits |= {f"soft:{name}": str(limit) for name, limit in stored.soft_limits.items()}
+        used = {name: max(rows.usage.get(name, 0), 0) for name in stored.hard_limits}
+        return UsageAndLimits(limits, used)
 
     async def read_budget_ledger(self, execution: ExecutionId) -> dict[UUID, dict[str, int]]:
-        """What is on the account of an execution, by budget and dimension."""
-        who = execution_id(execution)
+        """The ledger of an execution, by budget and dimension."""
         found: dict[UUID, dict[str, int]] = {}
-        for budget, name, total in await read_ledger(self._store, who):
-            found.setdefault(budget, {})[name] = total
+        for entry in await load_ledger(self._store, execution_id(execution)):
+            found.setdefault(entry.budget_id, {})[entry.dimensions_key] = entry.delta_total
         return found
 
 
-def _waiters(budget: UUID) -> tuple[Scan, ...]:
-    """Those held back at a claim, and those held because of their report."""
-    groups = (waits_on(budget), refused_by(budget))
-    return tuple(
-        Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=CORE_COLUMNS)
-        for group in groups
-    )
-
-
-def _acted(breach: HardBreach, action: str) -> HardBreach:
-    return HardBreach(breach.dimension, breach.current_usage, breach.hard_limit, action)
-
-
-def _text(ms: int | None) -> str | None:
+def _optional_text(ms: int | None) -> str | None:
     return None if ms is None else str(ms)

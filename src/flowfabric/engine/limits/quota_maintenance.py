@@ -1,12 +1,12 @@
-"""Quotas kept tidy: old entries, slots nobody holds, counters people look at, and what is held back without need."""
+"""Quotas over time: new limits, removal of stale entries, release of blocked executions."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.quota_cache import (
@@ -24,7 +24,7 @@ from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.filters import passes
 from flowfabric.engine.limits.quotas import MAX_SCOPE_ID_BYTES, Quotas
 from flowfabric.engine.limits.usage_batcher import pause
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all
 from flowfabric.errors import Contention, EngineError, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
@@ -49,11 +49,22 @@ PAGE = 1_000
 QUOTA_PAGE = 100
 RELEASE_PAGE = 100
 _END_OF_TIME = 2**63 - 1
-_HELD_FOR = ("waiting_for_budget", "waiting_for_quota")
+_BLOCKING_REASONS = ("waiting_for_budget", "waiting_for_quota")
+
+
+class _LimitStates(Struct):
+    """The limits that a pass has loaded: the capacity left per quota, and exhausted budgets."""
+
+    capacity: dict[UUID, int | None] = {}
+    exhausted: dict[str, Breach] = {}
+    budgets: set[str] = set()
+
+    def lets_pass(self, execution: Execution) -> bool:
+        return quotas.is_lifted(execution, self.exhausted, self.capacity)
 
 
 class QuotaMaintenance:
-    """Updates quotas, drops stale entries, and releases executions that a limit held back."""
+    """Updates quotas, removes stale entries, and releases executions that a limit blocked."""
 
     def __init__(self, core: Core, quotas: Quotas, actions: OperatorActions) -> None:
         self._core, self._store = core, core.store
@@ -62,23 +73,25 @@ class QuotaMaintenance:
     async def update_quota_policy(
         self, args: UpdateQuotaPolicyArgs
     ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
-        """Other limits for a quota that exists, from the next claim on. Claims that wait look again."""
+        """Replaces the limits of a quota.
+
+        They hold from the next claim on, and waiting claims are woken.
+        """
         if not isinstance(args, UpdateQuotaPolicyArgs):
             raise invalid("args", "UpdateQuotaPolicyArgs", args)
         ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
         for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
             validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
         validation.text(args.by, "by", MAX_SCOPE_ID_BYTES)
-        new = structs.replace(args, quota_policy_id=ident)
-        result = await self._updated(new)
+        result = await self._update(structs.replace(args, quota_policy_id=ident))
         if isinstance(result, QuotaPolicyUpdated):
             await self._release_waiters_of(ident)
         return result
 
-    async def _updated(
+    async def _update(
         self, new: UpdateQuotaPolicyArgs
     ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
-        """Every admission moves the version of a quota, so it is tried more often than anything else."""
+        """Retries often, because every admission changes the version of a quota."""
         tries = 0
         while True:
             try:
@@ -93,39 +106,48 @@ class QuotaMaintenance:
                 return result
 
     async def _release_waiters_of(self, ident: UUID) -> None:
-        """Those held back for a quota, as many as it has room for. Whoever stays is found by the sweep."""
+        """Releases executions blocked by a quota, up to its capacity.
+
+        `release_limited` finds the rest.
+        """
         group = {"blocked_on": f"quota:{ident}"}
-        loaded = await self._store.load(
-            (Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS),)
+        waiting = await self._executions(
+            Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS)
         )
-        waiting = [from_core_row(row) for row in loaded.rows[0]]
-        rooms: dict[UUID, int | None] = {}
-        over: dict[str, Breach] = {}
-        await self._look_at(waiting, rooms, over, set())
+        limits = _LimitStates()
+        await self._look_up(waiting, limits)
         for execution in waiting:
-            if quotas.is_lifted(execution, over, rooms):
-                await self._lift(execution)
+            if limits.lets_pass(execution):
+                await self._release(execution)
+
+    async def _executions(self, scan: Scan) -> list[Execution]:
+        (rows,) = (await self._store.load((scan,))).rows
+        return [from_core_row(row) for row in rows]
 
     async def reconcile_quota_counters(self) -> Reconciled:
-        """Entries older than their window go, and slots taken by hand for executions that neither run nor are about to."""
+        """Removes entries older than their window, and slots of executions that do not run."""
         processed = errors = 0
         after: tuple[UUID] | None = None
         while True:
-            rows = (await self._store.load((Scan("quotas", {}, after, limit=QUOTA_PAGE),))).rows[0]
-            for quota in (QuotaPolicy(*row) for row in rows):
+            scan = Scan("quotas", {}, after, limit=QUOTA_PAGE)
+            page = await load_all(self._store, scan, QuotaPolicy)
+            for quota in page:
                 try:
-                    processed += await self._tidied(quota)
+                    processed += await self._reconcile(quota)
                 except EngineError:
                     errors += 1
-                    log.exception("quota %s is left for the next pass", quota.quota_policy_id)
-            if len(rows) < QUOTA_PAGE:
+                    log.exception(
+                        "quota could not be reconciled; the next pass tries again",
+                        extra={"quota": str(quota.quota_policy_id)},
+                    )
+            if len(page) < QUOTA_PAGE:
                 return Reconciled(processed, errors)
-            after = (rows[-1][0],)
+            after = (page[-1].quota_policy_id,)
 
-    async def _tidied(self, quota: QuotaPolicy) -> bool:
-        """Whether there was anything to put right."""
+    async def _reconcile(self, quota: QuotaPolicy) -> bool:
+        """Whether anything was corrected."""
         found = await self._forget_entries(quota)
-        found += await self._drop_orphans(quota)
+        found += await self._release_orphans(quota)
         whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
         loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
         held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
@@ -140,117 +162,104 @@ class QuotaMaintenance:
         done, dimension = 0, await self._dimension_after(ident, None)
         while dimension is not None:
             group = {"quota_policy_id": ident, "dimension": dimension}
+            scan = Scan("quota_window", group, None, upto, PAGE)
             while upto >= 0:
-                rows = (
-                    await self._store.load((Scan("quota_window", group, None, upto, PAGE),))
-                ).rows[0]
-                done += len(rows)
-                await self._store.commit_many([quotas.forget(*row) for row in rows])
-                if len(rows) < PAGE:
+                plans = await load_all(self._store, scan, quotas.forget)
+                done += len(plans)
+                await self._store.commit_many(plans)
+                if len(plans) < PAGE:
                     break
             dimension = await self._dimension_after(ident, dimension)
         return done
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
         after = None if dimension is None else (dimension, _END_OF_TIME, LAST)
-        scan = Scan(
-            "quota_entries", {"quota_policy_id": ident}, after, limit=1, columns=("dimension",)
-        )
-        rows = (await self._store.load((scan,))).rows[0]
-        return rows[0][0] if rows else None
+        group = {"quota_policy_id": ident}
+        scan = Scan("quota_entries", group, after, limit=1, columns=("dimension",))
+        (rows,) = (await self._store.load((scan,))).rows
+        return next((found for (found,) in rows), None)
 
-    async def _drop_orphans(self, quota: QuotaPolicy) -> int:
-        done, after = 0, None
+    async def _release_orphans(self, quota: QuotaPolicy) -> int:
+        ident, done, after = quota.quota_policy_id, 0, None
         while True:
-            scan = Scan(
-                "quota_admitted", {"quota_policy_id": quota.quota_policy_id}, after, limit=PAGE
-            )
-            slots = {
-                ExecutionId(row[1]): Slot(*row) for row in (await self._store.load((scan,))).rows[0]
-            }
-            keys = [(ident.partition_index, ident.uuid) for ident in slots]
-            loaded = await self._store.load(
-                (GetAll("ff_exec_core", keys, Holder.__struct_fields__),)
-            )
-            known = {
-                holder.execution_id: holder for holder in (Holder(*row) for row in loaded.rows[0])
-            }
-            gone = [
-                i
-                for i, slot in slots.items()
-                if quotas.is_orphan(slot, known.get(i.uuid), loaded.now_ms)
-            ]
-            if gone:
-                answers = await self._store.commit_many(
-                    [quotas.release(quota.quota_policy_id, ident) for ident in gone]
-                )
+            scan = Scan("quota_admitted", {"quota_policy_id": ident}, after, limit=PAGE)
+            slots = await load_all(self._store, scan, Slot)
+            if orphans := await self._orphans(slots):
+                plans = [quotas.release(ident, execution) for execution in orphans]
+                answers = await self._store.commit_many(plans)
                 done += sum(isinstance(answer, Applied) for answer in answers)
             if len(slots) < PAGE:
                 return done
-            after = (str(list(slots)[-1]),)
+            after = (slots[-1].execution_id,)
 
-    # ---- held back without need
+    async def _orphans(self, slots: Sequence[Slot]) -> list[ExecutionId]:
+        by_execution = {ExecutionId(slot.execution_id): slot for slot in slots}
+        keys = [(ident.partition_index, ident.uuid) for ident in by_execution]
+        read = GetAll("ff_exec_core", keys, Holder.__struct_fields__)
+        loaded = await self._store.load((read,))
+        (rows,) = loaded.rows
+        known = {holder.execution_id: holder for holder in (Holder(*row) for row in rows)}
+        return [
+            ident
+            for ident, slot in by_execution.items()
+            if quotas.is_orphan(slot, known.get(ident.uuid), loaded.now_ms)
+        ]
+
+    # ---- executions blocked by a limit
 
     async def release_limited(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Lets go of executions held back for a budget or a quota that has room again; how many."""
+        """Releases executions blocked by a budget or quota that has room again.
+
+        Returns their number.
+        """
         size = validation.limit(limit, PAGE)
         released = 0
-        after: tuple[Any, ...] | None = None
-        rooms: dict[UUID, int | None] = {}
-        over: dict[str, Breach] = {}
-        seen: set[str] = set()
+        after: tuple[int, UUID] | None = None
+        limits = _LimitStates()
         while released < size:
-            loaded = await self._store.load(
-                (Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS),)
-            )
-            waiting = [from_core_row(row) for row in loaded.rows[0]]
-            mine = [e for e in waiting if passes(e, wanted) and e.blocking_reason in _HELD_FOR]
-            await self._look_at(mine, rooms, over, seen)
-            for execution in mine:
-                if released < size and quotas.is_lifted(execution, over, rooms):
-                    released += await self._lift(execution)
-            if len(waiting) < RELEASE_PAGE:
+            scan = Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS)
+            page = await self._executions(scan)
+            waiting = [
+                each
+                for each in page
+                if passes(each, wanted) and each.blocking_reason in _BLOCKING_REASONS
+            ]
+            await self._look_up(waiting, limits)
+            for execution in waiting:
+                if released < size and limits.lets_pass(execution):
+                    released += await self._release(execution)
+            if len(page) < RELEASE_PAGE:
                 break
-            after = (waiting[-1].last_transition_at, waiting[-1].execution_id)
+            after = (page[-1].last_transition_at, page[-1].execution_id)
         return released
 
-    async def _lift(self, execution: Execution) -> bool:
+    async def _release(self, execution: Execution) -> bool:
         try:
             await self._actions.unblock_execution(execution.id, execution.blocking_reason)
         except Contention:
-            return False  # somebody else released or moved it
+            return False  # another call released or changed it
         return True
 
-    async def _look_at(
-        self,
-        waiting: list[Execution],
-        rooms: dict[UUID, int | None],
-        over: dict[str, Breach],
-        seen: set[str],
-    ) -> None:
-        """The limits of these that have not been looked at in this pass."""
-        budgets = {b for e in waiting for b in quotas.budgets_of(e)} - seen
+    async def _look_up(self, waiting: Sequence[Execution], limits: _LimitStates) -> None:
+        """Loads the state of the limits of these executions, unless this pass has loaded it."""
+        budgets = {ident for each in waiting for ident in quotas.budgets_of(each)} - limits.budgets
         if budgets:
-            seen |= budgets
-            over.update(
-                over_limit(budgets_in(*(await self._store.load(budget_reads(budgets))).rows))
-            )
-        new = {e.quota_policy_id for e in waiting if e.quota_policy_id is not None} - set(rooms)
-        found = (
-            (
-                await self._store.load((GetAll("ff_quota_policy", [(ident,) for ident in new]),))
-            ).rows[0]
-            if new
-            else []
-        )
-        policies = [QuotaPolicy(*row) for row in found]
-        rooms.update(dict.fromkeys(new))
+            limits.budgets |= budgets
+            policies, usage = (await self._store.load(budget_reads(budgets))).rows
+            limits.exhausted.update(over_limit(budgets_in(policies, usage)))
+        idents = {each.quota_policy_id for each in waiting if each.quota_policy_id is not None}
+        new = idents - set(limits.capacity)
+        if not new:
+            return
+        limits.capacity.update(dict.fromkeys(new))
+        read = GetAll("ff_quota_policy", [(ident,) for ident in new])
+        policies_found = await load_all(self._store, read, QuotaPolicy)
         now = await self._store.now_ms()
-        reads = [read for quota in policies for read in quota_reads(quota, now)]
+        reads = [read for quota in policies_found for read in quota_reads(quota, now)]
         loaded = await self._store.load(reads)
-        for at, quota in enumerate(policies):
+        for at, quota in enumerate(policies_found):
             rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
             standing = standing_of(quota, rows, loaded.now_ms)
-            rooms[quota.quota_policy_id] = capacity_of(
-                quota, len(slot_holders(standing)), standing.window, loaded.now_ms
-            ).left
+            held = len(slot_holders(standing))
+            capacity = capacity_of(quota, held, standing.window, loaded.now_ms)
+            limits.capacity[quota.quota_policy_id] = capacity.left

@@ -1,17 +1,18 @@
-"""Quotas and what they are attached to."""
+"""Quotas, admissions outside of claims, and the scopes that limits are attached to."""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import starmap
 from uuid import UUID
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
 from flowfabric.engine.core import Core
-from flowfabric.engine.flows.build import FlowBuilds
+from flowfabric.engine.flows.snapshots import load_flow
+from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
 from flowfabric.model.execution import Blocked, LuaRejected, Page
@@ -39,6 +40,8 @@ from flowfabric.model.quota import (
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
+from flowfabric.rules.decision import Decision
+from flowfabric.rules.flows.flow_fields import namespace_of
 from flowfabric.rules.limits import limit_scopes, quotas
 from flowfabric.store.port import Get, Scan
 
@@ -46,17 +49,28 @@ MAX_SCOPES_PAGE = 1_000
 MAX_SCOPE_ID_BYTES = 1_024
 
 
-class Quotas:
-    """Quota policies, admission by hand, and limit scopes."""
+class _Scope(Struct, frozen=True):
+    """A limit and the scope it is attached to."""
 
-    def __init__(self, core: Core, limit_cache: LimitCache, flows: FlowBuilds) -> None:
-        self._core, self._store = core, core.store
-        self._limit_cache, self._flows = limit_cache, flows
+    kind: str
+    limit_id: UUID
+    scope_type: str
+    scope_id: str
+
+
+class Quotas:
+    """Creates and reads quotas, admits executions, and attaches limits to scopes."""
+
+    def __init__(self, core: Core, limit_cache: LimitCache) -> None:
+        self._core, self._store, self._limit_cache = core, core.store, limit_cache
 
     async def create_quota_policy(
         self, args: CreateQuotaPolicyArgs
     ) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
-        """How many may run at once and how many may start per window. What exists is left as it is."""
+        """Limits how many executions run at once and start per window.
+
+        A quota that exists is not changed.
+        """
         if not isinstance(args, CreateQuotaPolicyArgs):
             raise invalid("args", "CreateQuotaPolicyArgs", args)
         ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
@@ -80,12 +94,12 @@ class Quotas:
         return None if quota is None else quotas.limits_of(quota)
 
     async def close_quota(self, quota_policy_id: UUID, until_ms: int) -> None:
-        """Nothing is admitted before this time: what an upstream means by Retry-After."""
+        """Admits nothing before `until_ms`, as an upstream asks with Retry-After."""
         ident = validation.limit_id(quota_policy_id, "quota_policy_id")
         await self._set_closed(ident, validation.timestamp(until_ms, "until_ms"))
 
     async def open_quota(self, quota_policy_id: UUID) -> None:
-        """Takes a closing back."""
+        """Reverts `close_quota`."""
         await self._set_closed(validation.limit_id(quota_policy_id, "quota_policy_id"), None)
 
     async def _set_closed(self, ident: UUID, until_ms: int | None) -> None:
@@ -93,39 +107,39 @@ class Quotas:
             raise quotas.unknown(ident)
 
     async def quota(self, ident: UUID) -> QuotaPolicy | None:
-        rows = (await self._store.load((Get("ff_quota_policy", (ident,)),))).rows[0]
-        return QuotaPolicy(*rows[0]) if rows else None
+        return await load_one(self._store, Get("ff_quota_policy", (ident,)), QuotaPolicy)
 
-    # ---- admission by hand
+    # ---- admission outside of claims
 
     async def check_admission(self, args: CheckAdmissionArgs) -> Admission:
-        """Whether an execution may start under these limits; if so, it holds a slot until that is released."""
+        """Admits an execution if these limits allow it.
+
+        It holds a slot until `release_admission`.
+        """
         if not isinstance(args, CheckAdmissionArgs):
             raise invalid("args", "CheckAdmissionArgs", args)
         ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
         own = execution_id(args.execution_id)
         for field in ("window_seconds", "rate_limit", "concurrency_cap"):
             validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
-        jitter = (
-            0
-            if args.jitter_ms is None
-            else validation.whole(args.jitter_ms, "jitter_ms", 0, MAX_LIMIT_VALUE)
-        )
-        dimension = (
-            validation.text(args.dimension, "dimension", MAX_DIMENSION_BYTES) or DEFAULT_DIMENSION
-        )
+        jitter = args.jitter_ms
+        validation.whole(0 if jitter is None else jitter, "jitter_ms", 0, MAX_LIMIT_VALUE)
+        dimension = validation.text(args.dimension, "dimension", MAX_DIMENSION_BYTES)
         validation.optional_timestamp(args.now, "now")
-        said = structs.replace(args, quota_policy_id=ident, execution_id=own)
-        extra = self._core.random.randint(0, jitter)
+        checked = structs.replace(
+            args,
+            quota_policy_id=ident,
+            execution_id=own,
+            dimension=dimension or DEFAULT_DIMENSION,
+        )
+        extra = self._core.random.randint(0, jitter or 0)
 
-        async def load() -> tuple[int, Standing]:
-            return await self._standing(said, dimension)
+        def rule(found: tuple[int, Standing]) -> Decision:
+            now, standing = found
+            return quotas.check_admission(checked, standing, now, checked.dimension, extra)
 
         async with self._core.locks.of(ident):
-            result: Admission = await self._core.run(
-                load,
-                lambda found: quotas.check_admission(said, found[1], found[0], dimension, extra),
-            )
+            result: Admission = await self._core.run(lambda: self._standing(checked), rule)
         match result:
             case RateExceeded():
                 self._core.telemetry.listener.quota_hit("rate")
@@ -133,24 +147,22 @@ class Quotas:
                 self._core.telemetry.listener.quota_hit("concurrency")
         return result
 
-    async def _standing(self, args: CheckAdmissionArgs, dimension: str) -> tuple[int, Standing]:
+    async def _standing(self, args: CheckAdmissionArgs) -> tuple[int, Standing]:
         now = await self._store.now_ms() if args.now is None else args.now
-        wanted = quotas.asked(args)
-        window = quota_reads(wanted, now, dimension=dimension)
+        window = quota_reads(quotas.asked(args), now, dimension=args.dimension)
         own = Get(
             "ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",)
         )
         loaded = await self._store.load(
             (Get("ff_quota_policy", (args.quota_policy_id,)), own, *window)
         )
-        policy, mine = loaded.rows[:2]
-        found = standing_of(QuotaPolicy(*policy[0]) if policy else None, loaded.rows[2:], now)
-        return now, structs.replace(
-            found, admitted=found.admitted | {args.execution_id.uuid for _ in mine}
-        )
+        policies, mine, *rows = loaded.rows
+        found = standing_of(next(starmap(QuotaPolicy, policies), None), rows, now)
+        is_admitted = {args.execution_id.uuid for _ in mine}
+        return now, structs.replace(found, admitted=found.admitted | is_admitted)
 
     async def release_admission(self, quota_policy_id: UUID, execution: ExecutionId) -> Released:
-        """Gives back a slot taken by `check_admission`. Again, or without one, it is nothing."""
+        """Gives back the slot that `check_admission` took. Without a slot it changes nothing."""
         ident = validation.limit_id(quota_policy_id, "quota_policy_id")
         await self._store.commit(quotas.release(ident, execution_id(execution)))
         return Released()
@@ -158,7 +170,7 @@ class Quotas:
     async def block_execution_for_admission(
         self, args: BlockForAdmissionArgs
     ) -> Blocked | Rejected:
-        """Holds a waiting execution back because of a limit."""
+        """Blocks a waiting execution because of a limit."""
         if not isinstance(args, BlockForAdmissionArgs):
             raise invalid("args", "BlockForAdmissionArgs", args)
         ident = execution_id(args.execution_id)
@@ -176,52 +188,57 @@ class Quotas:
         )
         return Rejected(found.message) if isinstance(found, LuaRejected) else found
 
-    # ---- attaching
+    # ---- scopes
 
     async def attach_limit(
         self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
     ) -> bool:
-        """What is created there from now on is under this limit; whether it was not attached before.
+        """Puts executions created in a scope from now on under a limit. False if attached already.
 
-        It reaches executions of its own namespace. A flow or a namespace that is not of it is refused.
+        A limit applies to executions of its own namespace. A flow or namespace outside of it is
+        refused.
         """
-        named = await self._owned_scope(_scope(kind, limit_id, scope_type, scope_id))
+        scope = _scope(kind, limit_id, scope_type, scope_id)
+        namespace = await self._namespace_for(scope)
         if sum(map(len, (await self._limit_cache.scopes()).values())) >= MAX_LIMIT_SCOPES:
             raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
-        answer = await self._store.commit(limit_scopes.ATTACH(0, **named))
+        plan = limit_scopes.ATTACH(0, **structs.asdict(scope), namespace=namespace)
+        answer = await self._store.commit(plan)
         self._limit_cache.forget()
         return isinstance(answer, Applied)
 
-    async def _owned_scope(self, named: dict[str, Any]) -> dict[str, Any]:
-        """With the namespace of the limit, if the scope may be of it."""
-        limit = (named["kind"], named["limit_id"])
+    async def _namespace_for(self, scope: _Scope) -> str:
+        """The namespace of the limit, if the scope may belong to it."""
+        limit = (scope.kind, scope.limit_id)
         namespace = (await self._limit_cache.namespaces([limit])).get(limit)
         if namespace is None:
-            raise NotFound(limit_scopes.UNKNOWN[named["kind"]], named["limit_id"])
-        where = named["scope_id"]
-        if (
-            named["scope_type"] == "flow"
-        ):  # one that is still to be made is reached if it is of the same namespace then
-            flow = await self._flows.describe_flow(UUID(where))
-            owner = None if flow is None else flow.namespace
-        else:
-            owner = where
-        if named["scope_type"] in ("flow", "namespace") and owner not in (None, namespace):
-            raise NotFound(named["scope_type"], where)
-        return {**named, "namespace": namespace}
+            raise NotFound(limit_scopes.UNKNOWN[scope.kind], scope.limit_id)
+        owner = None
+        if scope.scope_type == "flow":
+            # A flow that does not exist yet is accepted; the namespace is checked when it is
+            # created.
+            flow = await load_flow(self._store, UUID(scope.scope_id))
+            owner = None if flow is None else namespace_of(flow)
+        elif scope.scope_type == "namespace":
+            owner = scope.scope_id
+        if owner not in (None, namespace):
+            raise NotFound(scope.scope_type, scope.scope_id)
+        return namespace
 
     async def read_limit_namespace(self, kind: str, limit_id: UUID) -> str | None:
-        """Where a budget or a quota belongs; None for one that was never made."""
+        """The namespace of a budget or a quota, or None if there is no such limit."""
         limit = (_kind(kind), validation.limit_id(limit_id, "limit_id"))
         return (await self._limit_cache.namespaces([limit])).get(limit)
 
     async def detach_limit(
         self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
     ) -> bool:
-        """What is created there from now on is not under it any more; whether it was attached."""
-        answer = await self._store.commit(
-            limit_scopes.DETACH(0, **_scope(kind, limit_id, scope_type, scope_id))
-        )
+        """Takes executions created in a scope from now on out of a limit.
+
+        False if it was not attached.
+        """
+        scope = _scope(kind, limit_id, scope_type, scope_id)
+        answer = await self._store.commit(limit_scopes.DETACH(0, **structs.asdict(scope)))
         self._limit_cache.forget()
         return isinstance(answer, Applied)
 
@@ -231,7 +248,7 @@ class Quotas:
         limit: int = MAX_SCOPES_PAGE,
         namespace: str | None = None,
     ) -> Page[LimitScope]:
-        """What is attached where, by scope; `after` is the last of the page before. None stands for all namespaces."""
+        """Attached limits in the order of their scopes. `after` is the last of the page before."""
         validation.optional_namespace(namespace)
         size = validation.limit(limit, MAX_SCOPES_PAGE)
         if after is not None and not isinstance(after, LimitScope):
@@ -242,10 +259,8 @@ class Quotas:
             position = (
                 None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
             )
-            rows = (
-                await self._store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))
-            ).rows[0]
-            page = [LimitScope(*row) for row in rows]
+            scan = Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE)
+            page = await load_all(self._store, scan, LimitScope)
             found += [scope for scope in page if namespace in (None, scope.namespace)]
             if len(page) < MAX_SCOPES_PAGE:
                 break
@@ -259,8 +274,8 @@ def _kind(kind: object) -> str:
     return str(kind)
 
 
-def _scope(kind: object, limit: object, scope_type: object, scope: object) -> dict[str, Any]:
-    kind = _kind(kind)
+def _scope(kind: object, limit: object, scope_type: object, scope: object) -> _Scope:
+    checked_kind = _kind(kind)
     if scope_type not in SCOPE_TYPES:
         raise invalid("scope_type", ", ".join(SCOPE_TYPES), scope_type)
     ident = validation.limit_id(limit, "limit_id")
@@ -273,6 +288,7 @@ def _scope(kind: object, limit: object, scope_type: object, scope: object) -> di
             where = name(scope, "scope_id")
         case _:
             where = validation.text(scope, "scope_id", MAX_SCOPE_ID_BYTES)
-            if not where.partition("=")[0] or "=" not in where:
-                raise invalid("scope_id", "key=value of a tag", scope)
-    return {"kind": kind, "limit_id": ident, "scope_type": scope_type, "scope_id": where}
+            key, separator, _ = where.partition("=")
+            if not key or not separator:
+                raise invalid("scope_id", "a tag as key=value", scope)
+    return _Scope(checked_kind, ident, str(scope_type), where)

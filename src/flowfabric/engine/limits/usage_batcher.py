@@ -1,4 +1,4 @@
-"""Counts what is reported: whatever came in for a budget while the last commit was under way is decided together in the next."""
+"""Batches usage reports: reports that arrive during a commit are counted in the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.engine.limits.budget_reads import read_books
+from flowfabric.engine.limits.budget_reads import load_for_reports
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind, EngineError
 from flowfabric.model.budget import HardBreach, UsageResult
@@ -28,123 +28,141 @@ MAX_TRIES = 200
 LONGEST_PAUSE_S = 0.05
 WARN_EVERY_S = 60.0
 MAX_WARNED = 1_000
-Act = Callable[[UUID, Report], Awaitable[UsageResult]]
+ReportAlone = Callable[[UUID, Report], Awaitable[UsageResult]]
 
 
-class _Job(Struct):
+class _Pending(Struct):
     report: Report
     answer: asyncio.Future[UsageResult]
 
 
 async def pause(tries: int) -> None:
-    """A counter that many report to moves all the time, so it is tried more often than anything else, at odd intervals."""
+    """Waits before another try.
+
+    Counters that many callers report to change often, so there are many tries.
+    """
     if tries >= MAX_TRIES:
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
     await asyncio.sleep(random.uniform(0, min(0.001 * tries, LONGEST_PAUSE_S)))  # noqa: S311
 
 
 class UsageBatcher:
-    """One per engine. `act` is called for a report that may have consequences for the execution it names."""
+    """One per engine.
 
-    def __init__(self, store: Store, act: Act, telemetry: TelemetrySlot) -> None:
-        self._store, self._act, self._telemetry = store, act, telemetry
-        self._waiting: dict[UUID, list[_Job]] = {}
+    `report_alone` handles a refused report with consequences for its execution.
+    """
+
+    def __init__(self, store: Store, report_alone: ReportAlone, telemetry: TelemetrySlot) -> None:
+        self._store, self._report_alone, self._telemetry = store, report_alone, telemetry
+        self._queues: dict[UUID, list[_Pending]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned: dict[UUID, float] = {}
 
     def report(self, budget: UUID, report: Report) -> asyncio.Future[UsageResult]:
-        job = _Job(report, asyncio.get_running_loop().create_future())
-        queue = self._waiting.get(budget)
+        pending = _Pending(report, asyncio.get_running_loop().create_future())
+        queue = self._queues.get(budget)
         if queue is not None:
-            queue.append(job)
-            return job.answer
-        queue = self._waiting[budget] = [job]
+            queue.append(pending)
+            return pending.answer
+        queue = self._queues[budget] = [pending]
         task = asyncio.create_task(self._drain(budget, queue))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._over(done, budget, queue))
-        return job.answer
+        task.add_done_callback(lambda done: self._drained(done, budget, queue))
+        return pending.answer
 
-    def _over(self, task: asyncio.Task[None], budget: UUID, queue: list[_Job]) -> None:
-        """Whoever is left was waiting for a count that was cancelled, perhaps before it began."""
+    def _drained(self, task: asyncio.Task[None], budget: UUID, queue: list[_Pending]) -> None:
+        """Cancels the reports that a cancelled task leaves in its queue."""
         self._tasks.discard(task)
-        if self._waiting.get(budget) is queue:
-            del self._waiting[budget]
-        for job in queue:
-            job.answer.cancel()
+        if self._queues.get(budget) is queue:
+            del self._queues[budget]
+        for pending in queue:
+            pending.answer.cancel()
 
     async def finish(self) -> None:
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
-    async def _drain(self, budget: UUID, queue: list[_Job]) -> None:
+    async def _drain(self, budget: UUID, queue: list[_Pending]) -> None:
         while queue:
-            jobs = queue[:MAX_REPORTS]
+            batch = queue[:MAX_REPORTS]
             try:
-                await self._count(budget, jobs)
+                await self._count(budget, batch)
             except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-            del queue[: len(jobs)]
-        del self._waiting[budget]
+                for pending in batch:
+                    if not pending.answer.done():
+                        pending.answer.set_exception(error)
+            del queue[: len(batch)]
+        del self._queues[budget]
 
-    async def _count(self, budget: UUID, jobs: list[_Job]) -> None:
-        """What may have consequences is counted on its own, after those that came before it."""
+    async def _count(self, budget: UUID, batch: list[_Pending]) -> None:
+        """Counts a batch in order.
+
+        A report with consequences is counted alone, after those before it.
+        """
         tries = 0
-        while jobs:
-            reports = [job.report for job in jobs]
-            books = await read_books(self._store, budget, reports)
-            found = budgets.count(books, reports)
-            alone = self._first_to_act(books, jobs, found.results)
+        while batch:
+            reports = [pending.report for pending in batch]
+            rows = await load_for_reports(self._store, budget, reports)
+            counted = budgets.count(rows, reports)
+            alone = _first_with_consequences(rows, reports, counted.results)
             if alone == 0:
-                await self._alone(budget, jobs[0])
-                jobs = jobs[1:]
+                await self._count_alone(budget, batch[0])
+                batch = batch[1:]
                 continue
             if alone:
-                found = budgets.count(books, reports[:alone])
-            plans = budgets.plans(books, found)
+                counted = budgets.count(rows, reports[:alone])
+            plans = budgets.plans(rows, counted)
             if plans and not isinstance(await self._store.commit_together(plans), Applied):
                 tries += 1
                 await pause(tries)
                 continue
-            for job, result in zip(jobs, found.results, strict=False):
-                self._answer(budget, job, result)
-            jobs = jobs[len(found.results) :]
+            for pending, result in zip(batch, counted.results, strict=False):
+                self._answer(budget, pending, result)
+            batch = batch[len(counted.results) :]
 
-    def _first_to_act(
-        self, books: BudgetRows, jobs: list[_Job], results: Sequence[object]
-    ) -> int | None:
-        for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
-            if isinstance(result, HardBreach) and budgets.acts(books.policy, job.report):
-                return at
-        return None
-
-    async def _alone(self, budget: UUID, job: _Job) -> None:
+    async def _count_alone(self, budget: UUID, pending: _Pending) -> None:
         try:
-            result: UsageResult | EngineError = await self._act(budget, job.report)
+            result: UsageResult | EngineError = await self._report_alone(budget, pending.report)
         except EngineError as error:
             result = error
-        self._answer(budget, job, result)
+        self._answer(budget, pending, result)
 
-    def _answer(self, budget: UUID, job: _Job, result: UsageResult | EngineError) -> None:
+    def _answer(self, budget: UUID, pending: _Pending, result: UsageResult | EngineError) -> None:
         if isinstance(result, HardBreach):
             self._telemetry.listener.budget_hit(result.dimension)
             self._warn(budget, result)
-        if job.answer.done():
+        if pending.answer.done():
             return
         if isinstance(result, EngineError):
-            job.answer.set_exception(result)
+            pending.answer.set_exception(result)
         else:
-            job.answer.set_result(result)
+            pending.answer.set_result(result)
 
     def _warn(self, budget: UUID, breach: HardBreach) -> None:
         """Once a minute and budget."""
         now = time.monotonic()
-        if now - self._warned.get(budget, -math.inf) >= WARN_EVERY_S:
-            if len(self._warned) >= MAX_WARNED:
-                self._warned = {
-                    known: at for known, at in self._warned.items() if now - at < WARN_EVERY_S
-                }
-            self._warned[budget] = now
-            said = (budget, breach.dimension, breach.current_usage, breach.hard_limit)
-            log.warning("budget %s: a report was refused, %s is at %d of %d", *said)
+        if now - self._warned.get(budget, -math.inf) < WARN_EVERY_S:
+            return
+        if len(self._warned) >= MAX_WARNED:
+            self._warned = {
+                known: at for known, at in self._warned.items() if now - at < WARN_EVERY_S
+            }
+        self._warned[budget] = now
+        log.warning(
+            "usage report refused: the budget has no room",
+            extra={
+                "budget": str(budget),
+                "dimension": breach.dimension,
+                "used": breach.current_usage,
+                "limit": breach.hard_limit,
+            },
+        )
+
+
+def _first_with_consequences(
+    rows: BudgetRows, reports: Sequence[Report], results: Sequence[UsageResult | EngineError]
+) -> int | None:
+    for position, (report, result) in enumerate(zip(reports, results, strict=True)):
+        if isinstance(result, HardBreach) and budgets.acts(rows.policy, report):
+            return position
+    return None

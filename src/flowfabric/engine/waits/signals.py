@@ -1,10 +1,12 @@
-"""Signals from outside, and the other ways a suspension ends; who waits for what."""
+"""Delivery of signals, and the other ways a suspension ends: resume and timeout."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import starmap
 from uuid import UUID
 
 from msgspec import Struct
@@ -13,16 +15,16 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
-from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys
-from flowfabric.engine.waits.suspend import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, token_of
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_signal
+from flowfabric.engine.waits.resume_signals import SIGNAL_PAGE
+from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys, token_of, token_or_refused
 from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE
 from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
 from flowfabric.model.waitpoint import (
-    MAX_SIGNAL_BYTES,
     ApprovalSignalArgs,
     DeliverSignalArgs,
     HmacKey,
@@ -32,7 +34,7 @@ from flowfabric.model.waitpoint import (
     Suspension,
     Waitpoint,
 )
-from flowfabric.plan import Applied
+from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.waits import signals, suspension_timeouts, waitpoints
@@ -40,16 +42,31 @@ from flowfabric.rules.waits.signals import Delivery
 from flowfabric.store.port import Get, Read, Row, Scan
 
 MAX_WAITPOINTS = 1_000
-MAX_COMMENT_BYTES = 16_000
 MAX_FORGOTTEN = 1_000
-_TEXTS = (
-    "signal_name",
-    "signal_category",
-    "source_type",
-    "source_identity",
-    "correlation_id",
-    "target_scope",
-)
+
+
+class _Suspended(Struct, frozen=True):
+    """An execution and its latest suspension."""
+
+    now_ms: int
+    execution: Execution | None
+    suspension: Suspension | None
+
+
+class _DeliveryRows(Struct, frozen=True):
+    """The rows a delivery is decided from.
+
+    `duplicate_of`: the signal known under the idempotency key.
+    """
+
+    now_ms: int
+    execution: Execution
+    waitpoint: Waitpoint | None
+    keys: list[HmacKey]
+    suspension: Suspension | None
+    received: int
+    trimmed: int
+    duplicate_of: UUID | None
 
 
 class Signals:
@@ -60,8 +77,11 @@ class Signals:
         self._leases, self._keys = leases, keys
 
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
-        """One signal to one waitpoint: its token is checked before anything else is looked at."""
-        ident = _check(args)
+        """Delivers a signal to a waitpoint.
+
+        The token is verified before anything else is checked.
+        """
+        ident = check_signal(args)
         refused = signals.check_source(args)
         if refused is not None:
             raise refused
@@ -78,81 +98,97 @@ class Signals:
         self, ident: ExecutionId, args: DeliverSignalArgs
     ) -> SignalAccepted | SignalDuplicate:
         result: SignalAccepted | SignalDuplicate = await self._core.run(
-            lambda: self._delivery(ident, args), lambda around: signals.deliver(around, args)
+            lambda: self._delivery(ident, args), lambda delivery: signals.deliver(delivery, args)
         )
         return result
 
     async def _delivery(self, ident: ExecutionId, args: DeliverSignalArgs) -> Delivery:
-        key, at = (ident.partition_index, ident.uuid), ident.partition_index
+        rows = await self._load(ident, args)
+        waitpoint, link = await self._verified(ident, args, rows)
+        received, history = rows.received, list[Row]()
+        most = waitpoints.signal_limit(rows.execution.policy, ident, args)
+        is_long = signals.is_long(waitpoint, args.signal_maxlen)
+        if 0 < most <= received or is_long:
+            history = await self._history(ident, max(most, SIGNAL_PAGE))
+            received = len(history) + rows.trimmed
+        return Delivery(
+            rows.now_ms,
+            rows.execution,
+            waitpoint,
+            rows.suspension,
+            rows.duplicate_of,
+            received,
+            history if is_long else (),
+            link,
+        )
+
+    async def _load(self, ident: ExecutionId, args: DeliverSignalArgs) -> _DeliveryRows:
+        at, key = ident.partition_index, (ident.partition_index, ident.uuid)
+        owner = {"partition_key": at, "execution_id": ident.uuid}
+        counters = ("signal_count", "signals_trimmed")
         reads: list[Read] = [
             Get("ff_exec_core", key, CORE_COLUMNS),
             Get("ff_waitpoint_pending", (at, args.waitpoint_id)),
             KEYS,
             Get("ff_suspension_current", key),
-            Scan(
-                "waitpoints_of",
-                {"partition_key": at, "execution_id": ident.uuid},
-                limit=MAX_WAITPOINTS,
-                columns=("signal_count", "signals_trimmed"),
-            ),
+            Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS, columns=counters),
         ]
         if args.idempotency_key and args.dedup_ttl_ms > 0:
-            reads.append(
-                Get(
-                    "ff_signal_dedup",
-                    (at, args.waitpoint_id, args.idempotency_key),
-                    ("signal_id", "expires_at_ms"),
-                )
-            )
+            dedup_key = (at, args.waitpoint_id, args.idempotency_key)
+            reads.append(Get("ff_signal_dedup", dedup_key, ("signal_id", "expires_at_ms")))
         loaded = await self._store.load(reads)
-        rows = loaded.rows
-        if not rows[0]:
+        executions, found, keys, suspended, counts, *known = loaded.rows
+        execution = next(map(from_core_row, executions), None)
+        if execution is None:
             raise NotFound("execution")
-        waitpoint = Waitpoint(*rows[1][0]) if rows[1] and rows[1][0][2] == ident.uuid else None
+        of_execution = (w for w in starmap(Waitpoint, found) if w.execution_id == ident.uuid)
+        duplicates = (s for rows in known for s, until in rows if until > loaded.now_ms)
+        return _DeliveryRows(
+            loaded.now_ms,
+            execution,
+            next(of_execution, None),
+            list(starmap(HmacKey, keys)),
+            next(starmap(Suspension, suspended), None),
+            sum(received for received, _ in counts),
+            sum(trimmed for _, trimmed in counts),
+            next(duplicates, None),
+        )
+
+    async def _verified(
+        self, ident: ExecutionId, args: DeliverSignalArgs, rows: _DeliveryRows
+    ) -> tuple[Waitpoint, str]:
+        """The waitpoint, and the approver whose link the token is.
+
+        A refused token is noted on the execution.
+        """
+        waitpoint = rows.waitpoint
         try:
-            keys = [HmacKey(*row) for row in rows[2]]
-            stored = None if waitpoint is None else token_of(waitpoint, keys)
-            asked = () if waitpoint is None else json.loads(waitpoint.approvers)
-            link = tokens.verify(
-                args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms, asked
-            )
+            stored = None if waitpoint is None else token_of(waitpoint, rows.keys)
+            approvers: Sequence[str] = () if waitpoint is None else json.loads(waitpoint.approvers)
+            token, now = args.waitpoint_token, rows.now_ms
+            link = tokens.verify(token, ident, args.waitpoint_id, stored, rows.keys, now, approvers)
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
-            owner = {"partition_key": at, "execution_id": ident.uuid}
-            await self._store.commit(signals.stamp_failure(owner, loaded.now_ms))
+            owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+            await self._store.commit(signals.stamp_failure(owner, rows.now_ms))
             raise
-        execution = from_core_row(rows[0][0])
-        received, most = (
-            sum(row[0] for row in rows[4]),
-            waitpoints.signal_limit(execution.policy, ident, args),
-        )
-        history: list[Row] = []
-        if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
-            history = await self._history(ident, max(most, SIGNAL_PAGE))
-            received = len(history) + sum(row[1] for row in rows[4])
-        known = rows[5][0] if len(rows) > 5 and rows[5] and rows[5][0][1] > loaded.now_ms else None
-        return Delivery(
-            loaded.now_ms,
-            execution,
-            waitpoint,
-            Suspension(*rows[3][0]) if rows[3] else None,
-            None if known is None else known[0],
-            received,
-            history if signals.is_long(waitpoint, args.signal_maxlen) else (),
-            link,
-        )
+        return waitpoint, link
 
     async def _history(self, ident: ExecutionId, limit: int) -> list[Row]:
-        """The waitpoints count every delivery; where that is too many, a signal that came twice counts once."""
+        """Signals with their waitpoints.
+
+        The counters of waitpoints count a repeated signal twice, the history once.
+        """
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
-        return (await self._store.load((read,))).rows[0]
+        (rows,) = (await self._store.load((read,))).rows
+        return rows
 
     async def deliver_approval_signal(
         self, args: ApprovalSignalArgs
     ) -> SignalAccepted | SignalDuplicate:
-        """An operator's decision; the engine shows the token itself."""
+        """Delivers an operator's decision. The engine derives the token."""
         if not isinstance(args, ApprovalSignalArgs):
             raise invalid("args", "ApprovalSignalArgs", type(args).__name__)
         ident = execution_id(args.execution_id)
@@ -160,27 +196,12 @@ class Signals:
         wanted = validation.flow_id(args.waitpoint_id, "waitpoint_id")
         name = validation.text(args.signal_name, "signal_name", MAX_KEY_BYTES)
         suffix = validation.text(args.idempotency_suffix, "idempotency_suffix", MAX_KEY_BYTES)
-        reads = (
-            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
-            Get("ff_waitpoint_pending", (ident.partition_index, wanted)),
-            KEYS,
-        )
-        loaded = await self._store.load(reads)
-        if not loaded.rows[0]:
-            raise NotFound("execution")
-        stored_lane = loaded.rows[0][0][0]
-        if lane != stored_lane:
-            detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
-            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
-        waitpoint = Waitpoint(*loaded.rows[1][0]) if loaded.rows[1] else None
-        if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
-            raise NotFound("waitpoint")
-        token = token_of(waitpoint, [HmacKey(*row) for row in loaded.rows[2]])
-        told = DeliverSignalArgs(
+        token, now = await self._approval_token(ident, wanted, lane)
+        signal = DeliverSignalArgs(
             execution_id=ident,
             waitpoint_id=wanted,
             signal_id=uuid.uuid4(),
-            waitpoint_token=token or _refused_token(waitpoint),
+            waitpoint_token=token,
             signal_name=name,
             signal_category="approval",
             source_type="operator",
@@ -190,33 +211,57 @@ class Signals:
             dedup_ttl_ms=args.signal_dedup_ttl_ms,
             signal_maxlen=args.maxlen,
             max_signals_per_execution=args.max_signals_per_execution,
-            created_at=loaded.now_ms,
-            now=loaded.now_ms,
+            created_at=now,
+            now=now,
         )
-        return self._reported(await self._deliver(_check(told), told))
+        return self._reported(await self._deliver(check_signal(signal), signal))
+
+    async def _approval_token(
+        self, ident: ExecutionId, waitpoint_id: UUID, lane: str
+    ) -> tuple[str, int]:
+        """The token of a waitpoint of an execution in this lane, and the clock of the store."""
+        reads = (
+            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
+            Get("ff_waitpoint_pending", (ident.partition_index, waitpoint_id)),
+            KEYS,
+        )
+        loaded = await self._store.load(reads)
+        lanes, found, keys = loaded.rows
+        if not lanes:
+            raise NotFound("execution")
+        for (stored_lane,) in lanes:
+            if lane != stored_lane:
+                detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
+                raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        waitpoint = next(starmap(Waitpoint, found), None)
+        if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
+            raise NotFound("waitpoint")
+        return token_or_refused(waitpoint, list(starmap(HmacKey, keys))), loaded.now_ms
 
     async def wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
-        """At every open waitpoint of that key. A parent that makes one later looks at its children after that."""
+        """Signals every open waitpoint of that key.
+
+        A waitpoint created later is checked against the children then.
+        """
         owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
-        rows, found = (
-            await self._store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))
-        ).rows
-        keys = [HmacKey(*row) for row in found]
-        for waitpoint in (Waitpoint(*row) for row in rows):
+        reads = (Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS)
+        found, key_rows = (await self._store.load(reads)).rows
+        keys = list(starmap(HmacKey, key_rows))
+        for waitpoint in starmap(Waitpoint, found):
             if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
                 continue
             args = DeliverSignalArgs(
                 execution_id=parent,
                 waitpoint_id=waitpoint.waitpoint_id,
                 signal_id=uuid.uuid4(),
-                waitpoint_token=token_of(waitpoint, keys) or _refused_token(waitpoint),
+                waitpoint_token=token_or_refused(waitpoint, keys),
                 signal_name="ended",
                 source_type="children",
             )
-            with suppress(NotFound, StateError):  # it has gone on already
+            with suppress(NotFound, StateError):  # the parent has resumed already
                 try:
-                    await self._deliver(_check(args), args)
-                except ValidationError:  # the key that signed its token is gone
+                    await self._deliver(check_signal(args), args)
+                except ValidationError:  # the signing key of the token has been removed
                     await self.resume_execution(parent, "children")
 
     # ---- without a signal
@@ -224,13 +269,13 @@ class Signals:
     async def resume_execution(
         self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0
     ) -> Resumed:
-        """Ends a suspension whatever it waits for."""
+        """Ends a suspension, whether its condition holds or not."""
         ident = execution_id(execution)
         validation.text(trigger_type, "trigger_type", MAX_KEY_BYTES)
         delay = validation.whole(resume_delay_ms, "resume_delay_ms", 0, validation.MAX_TIMESTAMP_MS)
 
-        def rule(around: _Suspended) -> Decision:
-            return signals.resume(around.execution, around.suspension, delay, around.now_ms)
+        def rule(found: _Suspended) -> Decision:
+            return signals.resume(found.execution, found.suspension, delay, found.now_ms)
 
         result: Resumed = await self._core.run(lambda: self._suspended(ident), rule)
         return result
@@ -238,35 +283,34 @@ class Signals:
     async def expire_suspension(
         self, execution: ExecutionId, *, partition: int | str | None = None, now: int | None = None
     ) -> str:
-        """Does what was said for the case that nobody signals in time; the answer says what was found."""
+        """Applies the timeout behaviour of a suspension that is overdue. Returns what was done."""
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
         signal = uuid.uuid4()
 
-        def rule(around: _Suspended) -> Decision:
-            at = around.now_ms if now is None else now
-            return suspension_timeouts.expire(around.execution, around.suspension, at, signal)
+        def rule(found: _Suspended) -> Decision:
+            at = found.now_ms if now is None else now
+            return suspension_timeouts.expire(found.execution, found.suspension, at, signal)
 
         result: str = await self._core.run(lambda: self._suspended(ident), rule)
         return result
 
     async def _suspended(self, ident: ExecutionId) -> _Suspended:
         key = (ident.partition_index, ident.uuid)
-        loaded = await self._store.load(
-            (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
-        )
-        found, waits = loaded.rows
+        reads = (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
+        loaded = await self._store.load(reads)
+        executions, suspended = loaded.rows
         return _Suspended(
             loaded.now_ms,
-            from_core_row(found[0]) if found else None,
-            Suspension(*waits[0]) if waits else None,
+            next(map(from_core_row, executions), None),
+            next(starmap(Suspension, suspended), None),
         )
 
     async def close_waitpoint(
         self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close"
     ) -> str:
-        """Takes no more signals; a suspension that listens on it goes on waiting."""
+        """Closes a waitpoint to signals. A suspension that waits on it stays suspended."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         validation.text(reason, "reason", MAX_KEY_BYTES)
         result: str = await self._core.run(
@@ -276,66 +320,58 @@ class Signals:
         return result
 
     async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
-        rows = (await self._store.load((Get("ff_waitpoint_pending", (partition, ident)),))).rows[0]
-        return Waitpoint(*rows[0]) if rows else None
-
-    async def expire_waitpoints(self, limit: int = 100) -> int:
-        """Closes waitpoints that no suspension used in time; how many."""
-        now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
-        rows = (await self._store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
-        plans = [waitpoints.closing(Waitpoint(*row), "never_committed") for row in rows]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
+        return await load_one(
+            self._store, Get("ff_waitpoint_pending", (partition, ident)), Waitpoint
         )
 
+    async def expire_waitpoints(self, limit: int = 100) -> int:
+        """Closes expired waitpoints that no suspension uses. Returns their number."""
+        now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
+        scan = Scan("waitpoint_expiry", upto=now, limit=size)
+        found = await load_all(self._store, scan, Waitpoint)
+        return await self._commit_many([waitpoints.closing(w, "never_committed") for w in found])
+
     async def forget_signal_keys(self) -> int:
-        """Drops what is remembered of signals and suspends past its time; how many."""
+        """Removes expired idempotency keys of signals and suspends. Returns their number."""
         now = await self._store.now_ms()
         reads = (
             Scan("signal_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
             Scan("suspend_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
         )
-        heard, asked = (await self._store.load(reads)).rows
-        plans = [signals.forget_key(row, now) for row in heard] + [
-            signals.forget_suspend(row, now) for row in asked
-        ]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
-        )
+        signal_keys, suspend_keys = (await self._store.load(reads)).rows
+        plans = [signals.forget_key(row, now) for row in signal_keys]
+        plans += [signals.forget_suspend(row, now) for row in suspend_keys]
+        return await self._commit_many(plans)
 
-    # ---- who waits
+    async def _commit_many(self, plans: Sequence[Plan]) -> int:
+        answers = await self._store.commit_many(plans) if plans else ()
+        return sum(isinstance(answer, Applied) for answer in answers)
+
+    # ---- tokens
 
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
-        """The credential itself, of an open waitpoint. For those who may hand it out."""
-        found = await self._waitpoint(
-            partition_key(partition), validation.flow_id(waitpoint_id, "waitpoint_id")
-        )
-        return (
-            None
-            if found is None or not found.is_open
-            else token_of(found, (await self._keys.keys())[0])
-        )
+        """The token of an open waitpoint.
+
+        It is a credential: only callers that may hand it out should read it.
+        """
+        wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
+        found = await self._waitpoint(partition_key(partition), wanted)
+        if found is None or not found.is_open:
+            return None
+        keys, _ = await self._keys.keys()
+        return token_of(found, keys)
 
     async def read_held_waitpoint_token(
         self, handle: Handle, waitpoint_id: UUID, approver: str = ""
     ) -> str | None:
-        """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
-        fields, wanted = (
-            self._leases.fields(handle),
-            validation.flow_id(waitpoint_id, "waitpoint_id"),
-        )
+        """The token of an open waitpoint of the held execution, or that of an approver's link."""
+        fields = self._leases.fields(handle)
+        wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
         refused = check_handle(await self._core.snapshots.load(fields.execution_id), fields)
         if refused is not None:
             await self._core.refuse(refused)
         found = await self._waitpoint(fields.execution_id.partition_index, wanted)
-        held = (
-            found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
-        )
-        if found is None or not held:
+        if found is None or not found.is_open or found.execution_id != fields.execution_id.uuid:
             return None
         keys, _ = await self._keys.keys()
         token = token_of(found, keys)
@@ -344,45 +380,3 @@ class Signals:
         if approver not in json.loads(found.approvers):
             return None
         return tokens.of_approver(token, keys, fields.execution_id, wanted, approver)
-
-
-def _refused_token(waitpoint: Waitpoint) -> str:
-    """What stands for a token whose key is gone: it has the right shape, and no key accepts it."""
-    return f"{waitpoint.token_kid}:{'0' * 64}"
-
-
-class _Suspended(Struct, frozen=True):
-    """An execution and its latest suspension."""
-
-    now_ms: int
-    execution: Execution | None
-    suspension: Suspension | None
-
-
-def _check(args: object) -> ExecutionId:
-    """The payload is bounded before anything is read."""
-    if not isinstance(args, DeliverSignalArgs):
-        raise invalid("args", "DeliverSignalArgs", type(args).__name__)
-    if args.payload is not None:
-        if not isinstance(args.payload, bytes):
-            raise invalid("payload", "bytes", type(args.payload).__name__)
-        if len(args.payload) > MAX_SIGNAL_BYTES:
-            detail = f"payload: at most {MAX_SIGNAL_BYTES} bytes, got {len(args.payload)}"
-            raise ValidationError(ValidationKind.PAYLOAD_TOO_LARGE, detail)
-    ident = execution_id(args.execution_id)
-    validation.flow_id(args.waitpoint_id, "waitpoint_id")
-    validation.flow_id(args.signal_id, "signal_id")
-    if not isinstance(args.waitpoint_token, str):
-        raise ValidationError(ValidationKind.INVALID_TOKEN, "missing_token")
-    for field in _TEXTS:
-        validation.text(getattr(args, field), field, MAX_TEXT_BYTES)
-    validation.text(args.comment, "comment", MAX_COMMENT_BYTES)
-    validation.text(args.payload_encoding, "payload_encoding", 64)
-    validation.optional_text(args.idempotency_key, "idempotency_key", MAX_TEXT_BYTES)
-    validation.optional_timestamp(args.created_at, "created_at")
-    validation.optional_timestamp(args.now, "now")
-    for field in ("dedup_ttl_ms", "max_signals_per_execution", "signal_maxlen"):
-        validation.whole(getattr(args, field), field, 0, validation.MAX_TIMESTAMP_MS)
-    if args.resume_delay_ms is not None:
-        validation.whole(args.resume_delay_ms, "resume_delay_ms", 0, validation.MAX_TIMESTAMP_MS)
-    return ident

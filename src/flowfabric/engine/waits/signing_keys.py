@@ -1,9 +1,14 @@
-"""The keystore behind waitpoint tokens, as operations."""
+"""The signing keys of waitpoint tokens, and tokens derived from them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import starmap
+
+from flowfabric.codec import token as tokens
 from flowfabric.engine.core import Core
 from flowfabric.errors import EngineError
+from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import (
     AlreadySeeded,
     HmacKey,
@@ -11,6 +16,7 @@ from flowfabric.model.waitpoint import (
     RotationEntry,
     RotationNoop,
     Seeded,
+    Waitpoint,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.waits import signing_keys
@@ -20,18 +26,33 @@ MAX_KEYS = 1_000
 KEYS = Scan("hmac_keys", limit=MAX_KEYS)
 
 
+def token_of(waitpoint: Waitpoint, keys: Sequence[HmacKey]) -> str | None:
+    """The token of a waitpoint, derived again. None when its signing key has been removed."""
+    ident = ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id)
+    return tokens.again(
+        waitpoint.token_digest, waitpoint.token_kid, keys, ident, waitpoint.waitpoint_id
+    )
+
+
+def token_or_refused(waitpoint: Waitpoint, keys: Sequence[HmacKey]) -> str:
+    """As `token_of`; without the key, a text in the form of a token that no key accepts."""
+    return token_of(waitpoint, keys) or f"{waitpoint.token_kid}:{'0' * 64}"
+
+
 class SigningKeys:
-    """The signing keys of waitpoint tokens."""
+    """Installs, rotates and lists signing keys."""
 
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
     async def keys(self) -> tuple[list[HmacKey], int]:
+        """All keys, and the clock of the store."""
         loaded = await self._store.load((KEYS,))
-        return [HmacKey(*row) for row in loaded.rows[0]], loaded.now_ms
+        (rows,) = loaded.rows
+        return list(starmap(HmacKey, rows)), loaded.now_ms
 
     async def seed_waitpoint_hmac_secret(self, kid: str, secret_hex: str) -> Seeded | AlreadySeeded:
-        """Installs the first signing key; safe to call at every start."""
+        """Installs the first signing key. It may be called at every start."""
         signing_keys.check_seed(kid, secret_hex)
         secret = bytes.fromhex(secret_hex)
         result: Seeded | AlreadySeeded = await self._core.run(
@@ -42,7 +63,7 @@ class SigningKeys:
     async def rotate_waitpoint_hmac_secret_all(
         self, new_kid: str, new_secret_hex: str, grace_ms: int
     ) -> list[RotationEntry]:
-        """A new signing key; tokens of the old one stay good for the grace."""
+        """Installs a new signing key. Tokens of the old key stay valid for `grace_ms`."""
         problem = signing_keys.check_rotation(new_kid, new_secret_hex, grace_ms)
         if problem is not None:
             raise problem
@@ -58,5 +79,8 @@ class SigningKeys:
             await self._core.pause(tries)
 
     async def list_waitpoint_hmac_kids(self) -> KidListing:
-        """Which key signs, and whose tokens are still accepted. Never a secret."""
+        """The id of the key that signs, and the ids of keys that still verify.
+
+        Secrets are never listed.
+        """
         return signing_keys.listing(*await self.keys())

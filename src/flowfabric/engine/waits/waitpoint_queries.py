@@ -1,16 +1,18 @@
-"""Which waitpoints are open, of one execution and of all, and who is suspended."""
+"""Lists of open waitpoints and of suspended executions."""
 
 from __future__ import annotations
 
 import json
+from itertools import starmap
 from uuid import UUID
+
+from msgspec import Struct, structs
 
 from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
-from flowfabric.engine.waits.signing_keys import KEYS
-from flowfabric.engine.waits.suspend import token_of
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.waits.signing_keys import KEYS, token_of
 from flowfabric.errors import (
     NotFound,
     StateError,
@@ -23,9 +25,17 @@ from flowfabric.ids import ExecutionId, execution_id, partition_key
 from flowfabric.model.execution import Page
 from flowfabric.model.waitpoint import HmacKey, SuspendedListed, Waitpoint, WaitpointListed
 from flowfabric.rules.states import is_ended
-from flowfabric.store.port import Get, GetAll, Read, Scan
+from flowfabric.store.port import Get, GetAll, Scan
 
 MAX_PAGE = 1_000
+
+
+class _SuspendedAt(Struct, frozen=True):
+    """A suspended execution: columns of `ff_suspension_current`."""
+
+    execution_id: UUID
+    suspended_at_ms: int
+    reason_code: str
 
 
 class WaitpointQueries:
@@ -37,29 +47,27 @@ class WaitpointQueries:
     async def look_at_waitpoint(
         self, execution: ExecutionId, waitpoint_id: UUID, token: str
     ) -> WaitpointListed:
-        """What its token asks for. A token that does not fit tells nothing of what is there."""
+        """The waitpoint that a token opens.
+
+        A wrong token does not reveal whether the waitpoint exists.
+        """
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
-        key = (ident.partition_index, ident.uuid)
+        at = ident.partition_index
         reads = (
-            Get("ff_waitpoint_pending", (key[0], wanted)),
+            Get("ff_waitpoint_pending", (at, wanted)),
             KEYS,
-            Get("ff_exec_core", key, CORE_COLUMNS),
+            Get("ff_exec_core", (at, ident.uuid), CORE_COLUMNS),
         )
         loaded = await self._store.load(reads)
-        found = Waitpoint(*loaded.rows[0][0]) if loaded.rows[0] else None
+        waitpoints, key_rows, executions = loaded.rows
+        found = next(starmap(Waitpoint, waitpoints), None)
         if found is None or found.execution_id != ident.uuid:
             raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
-        keys = [HmacKey(*row) for row in loaded.rows[1]]
-        tokens.verify(
-            token,
-            ident,
-            wanted,
-            token_of(found, keys),
-            keys,
-            loaded.now_ms,
-            json.loads(found.approvers),
-        )
-        if not loaded.rows[2] or is_ended(from_core_row(loaded.rows[2][0])):
+        keys = list(starmap(HmacKey, key_rows))
+        stored, approvers = token_of(found, keys), json.loads(found.approvers)
+        tokens.verify(token, ident, wanted, stored, keys, loaded.now_ms, approvers)
+        target = next(map(from_core_row, executions), None)
+        if target is None or is_ended(target):
             raise StateError(StateKind.TARGET_NOT_SIGNALABLE)
         if not found.is_open:
             raise StateError(StateKind.WAITPOINT_CLOSED)
@@ -68,28 +76,24 @@ class WaitpointQueries:
     async def list_pending_waitpoints(
         self, execution: ExecutionId, after: UUID | None = None, limit: int = 100
     ) -> Page[WaitpointListed]:
-        """Open waitpoints of an execution by id; a fingerprint stands for the token."""
+        """Open waitpoints of an execution by id, with a fingerprint in place of the token."""
         ident = execution_id(execution)
         size = min(max(validation.limit(limit, MAX_PAGE), 1), MAX_PAGE)
         position = None if after is None else (validation.flow_id(after, "after"),)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        found: list[Waitpoint] = []
-        first = True
-        while len(found) <= size:
-            reads: list[Read] = [Scan("waitpoints_of", owner, position, limit=size + 1)]
-            if first:
-                reads.append(Get("ff_exec_core", (ident.partition_index, ident.uuid), CORE_COLUMNS))
-            rows = (await self._store.load(reads)).rows
-            if first and not rows[1]:
-                raise NotFound("execution")
-            if first and is_ended(from_core_row(rows[1][0])):
-                return Page([])
-            first = False
-            page = [Waitpoint(*row) for row in rows[0]]
+        scan = Scan("waitpoints_of", owner, position, limit=size + 1)
+        target = Get("ff_exec_core", (ident.partition_index, ident.uuid), CORE_COLUMNS)
+        rows, executions = (await self._store.load((scan, target))).rows
+        if not executions:
+            raise NotFound("execution")
+        if any(is_ended(execution) for execution in map(from_core_row, executions)):
+            return Page([])
+        page = list(starmap(Waitpoint, rows))
+        found = [waitpoint for waitpoint in page if waitpoint.is_open]
+        while len(found) <= size < len(page):
+            scan = structs.replace(scan, after=(page[-1].waitpoint_id,))
+            page = await load_all(self._store, scan, Waitpoint)
             found += [waitpoint for waitpoint in page if waitpoint.is_open]
-            if len(page) <= size:
-                break
-            position = (page[-1].waitpoint_id,)
         items = [_listed(waitpoint) for waitpoint in found[:size]]
         return Page(items, items[-1].waitpoint_id if len(found) > size else None)
 
@@ -98,42 +102,41 @@ class WaitpointQueries:
         after: tuple[int, UUID] | None = None,
         limit: int = 100,
     ) -> Page[WaitpointListed]:
-        """Open waitpoints of all executions, oldest first: what people are being asked."""
+        """Open waitpoints of all executions, oldest first."""
         size = validation.limit(limit, MAX_PAGE)
         position = None if after is None else _position(after)
         found: list[Waitpoint] = []
         while size and len(found) <= size:
-            rows = (
-                await self._store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))
-            ).rows[0]
-            page = [Waitpoint(*row) for row in rows]
+            scan = Scan("open_waitpoints", {}, position, limit=size + 1)
+            page = await load_all(self._store, scan, Waitpoint)
             found += await self._of_unfinished(page)
             if len(page) <= size:
                 break
             position = (page[-1].created_at_ms, page[-1].waitpoint_id)
-        cursor = (
-            (found[size - 1].created_at_ms, found[size - 1].waitpoint_id)
-            if size and len(found) > size
-            else None
-        )
-        return Page([_listed(waitpoint) for waitpoint in found[:size]], cursor)
+        items = found[:size]
+        has_more = size and len(found) > size
+        cursor = (items[-1].created_at_ms, items[-1].waitpoint_id) if has_more else None
+        return Page([_listed(waitpoint) for waitpoint in items], cursor)
 
     async def _of_unfinished(self, page: list[Waitpoint]) -> list[Waitpoint]:
-        """An execution may end with a waitpoint that no suspension has used; its row stays until it expires."""
+        """Waitpoints of executions that have not ended.
+
+        A waitpoint that no suspension used outlives its execution until it expires.
+        """
+        if not page:
+            return []
         keys = list({(each.partition_key, each.execution_id) for each in page})
-        loaded = (
-            await self._store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),)) if keys else None
-        )
-        executions = [] if loaded is None else [from_core_row(row) for row in loaded.rows[0]]
-        going = {
+        (rows,) = (await self._store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))).rows
+        executions = map(from_core_row, rows)
+        unfinished = {
             (each.partition_key, each.execution_id) for each in executions if not is_ended(each)
         }
-        return [each for each in page if (each.partition_key, each.execution_id) in going]
+        return [each for each in page if (each.partition_key, each.execution_id) in unfinished]
 
     async def list_suspended(
         self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100
     ) -> Page[SuspendedListed]:
-        """Suspended executions of a partition, by when that was."""
+        """Suspended executions of a partition, in the order of their suspension."""
         try:
             at = partition_key(partition, "partition")
         except ValidationError as error:
@@ -144,26 +147,34 @@ class WaitpointQueries:
         after = None if cursor is None else await self._suspended_at(execution_id(cursor, "cursor"))
         if not size:
             return Page([])
-        columns = ("execution_id", "suspended_at_ms", "reason_code")
-        read = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
-        rows = (await self._store.load((read,))).rows[0]
-        items = [SuspendedListed(ExecutionId.of(at, row[0]), row[1], row[2]) for row in rows[:size]]
-        return Page(items, items[-1].execution_id if len(rows) > size else None)
+        columns = _SuspendedAt.__struct_fields__
+        scan = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
+        found = await load_all(self._store, scan, _SuspendedAt)
+        items = [
+            SuspendedListed(
+                ExecutionId.of(at, each.execution_id), each.suspended_at_ms, each.reason_code
+            )
+            for each in found[:size]
+        ]
+        return Page(items, items[-1].execution_id if len(found) > size else None)
 
     async def _suspended_at(self, ident: ExecutionId) -> tuple[int, UUID]:
-        """Where a page ended; one that has gone on since is found by when it was suspended last."""
-        read = Get(
-            "ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",)
-        )
-        rows = (await self._store.load((read,))).rows[0]
-        return (rows[0][0] if rows else 0, ident.uuid)
+        """The position of a cursor.
+
+        An execution that resumed since is placed by its latest suspension.
+        """
+        key = (ident.partition_index, ident.uuid)
+        read = Get("ff_suspension_current", key, _SuspendedAt.__struct_fields__)
+        found = await load_one(self._store, read, _SuspendedAt)
+        return 0 if found is None else found.suspended_at_ms, ident.uuid
 
 
 def _position(after: object) -> tuple[int, UUID]:
-    """Where a page ended, as its cursor says it."""
+    """The position that a cursor stands for."""
     if not isinstance(after, tuple) or len(after) != 2:
         raise invalid("after", "the next_cursor of a page", after)
-    return validation.timestamp(after[0], "after"), validation.flow_id(after[1], "after")
+    created_at, waitpoint = after
+    return validation.timestamp(created_at, "after"), validation.flow_id(waitpoint, "after")
 
 
 def _listed(waitpoint: Waitpoint) -> WaitpointListed:

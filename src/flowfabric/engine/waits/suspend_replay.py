@@ -1,0 +1,157 @@
+"""Answers of suspends, kept under idempotency keys: a repeated call gets the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import starmap
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.codec import token as tokens
+from flowfabric.codec.handle import decode_fields
+from flowfabric.engine.snapshots import load_all
+from flowfabric.engine.waits.resume_signals import as_resume_signal
+from flowfabric.engine.waits.signing_keys import KEYS
+from flowfabric.errors import EngineError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import Handle, HandleKind
+from flowfabric.model.waitpoint import (
+    BoundWaitpoint,
+    ConditionMet,
+    HmacKey,
+    ResumeSignal,
+    Signal,
+    SuspendArgs,
+    Suspended,
+    SuspensionDetails,
+)
+from flowfabric.plan import Plan
+from flowfabric.rules.waits import suspend as suspensions
+from flowfabric.store.port import Get, GetAll, Store
+
+
+class _StoredWaitpoint(Struct):
+    """A waitpoint without its token, which is derived again from the signing key."""
+
+    waitpoint_id: UUID
+    waitpoint_key: str
+    kid: str
+    seal: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.waitpoint_id})"
+
+    def bound(self, ident: ExecutionId, keys: Sequence[HmacKey]) -> BoundWaitpoint:
+        """With its token, which is empty when the signing key has been removed."""
+        token = tokens.again(self.seal, self.kid, keys, ident, self.waitpoint_id)
+        return BoundWaitpoint(self.waitpoint_id, self.waitpoint_key, token or "")
+
+
+class StoredDetails(_StoredWaitpoint):
+    suspension_id: UUID
+    extras: list[_StoredWaitpoint]
+    signals: list[UUID] = []
+
+
+class StoredAnswer(Struct):
+    """The answer of a suspend as it is stored under its key.
+
+    Its text shows no handle and no seal.
+    """
+
+    variant: str
+    details: StoredDetails
+    handle_opaque_hex: str | None = None
+
+    def __repr__(self) -> str:
+        return f"StoredAnswer({self.variant})"
+
+
+class SuspendReplays:
+    """Stores and finds the answers of suspends."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def find(self, ident: ExecutionId, args: SuspendArgs) -> Suspended | ConditionMet | None:
+        """The earlier answer under this key. An answer that cannot be decoded counts as none."""
+        if not args.idempotency_key:
+            return None
+        key = (ident.partition_index, suspensions.dedup_key(ident.uuid, args.idempotency_key))
+        read = Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms"))
+        loaded = await self._store.load((read, KEYS))
+        found, keys = loaded.rows
+        for text, expires_at in found:
+            if expires_at > loaded.now_ms:
+                return await self._decoded(ident, text, list(starmap(HmacKey, keys)))
+        return None
+
+    async def _decoded(
+        self, ident: ExecutionId, text: str, keys: Sequence[HmacKey]
+    ) -> Suspended | ConditionMet | None:
+        try:
+            answer = msgspec.json.decode(text, type=StoredAnswer)
+            stored = answer.details
+            bound = tuple(each.bound(ident, keys) for each in (stored, *stored.extras))
+            if answer.handle_opaque_hex is None:
+                signals = await self._signals(ident, stored.signals)
+                return ConditionMet(SuspensionDetails(stored.suspension_id, bound, signals))
+            opaque = bytes.fromhex(answer.handle_opaque_hex)
+            decode_fields(opaque)
+            handle = Handle(self._store.tag.label, HandleKind.SUSPENDED, opaque)
+            return Suspended(SuspensionDetails(stored.suspension_id, bound), handle)
+        except (msgspec.MsgspecError, EngineError, ValueError, KeyError, TypeError):
+            return None
+
+    async def _signals(
+        self, ident: ExecutionId, wanted: Sequence[UUID]
+    ) -> tuple[ResumeSignal, ...]:
+        keys = [(ident.partition_index, ident.uuid, signal) for signal in wanted]
+        read = GetAll("ff_signal", keys)
+        found = await load_all(self._store, read, Signal) if keys else []
+        found.sort(key=lambda signal: wanted.index(signal.signal_id))
+        return tuple(as_resume_signal(signal) for signal in found)
+
+
+def remember(
+    ident: ExecutionId,
+    args: SuspendArgs,
+    answer: Suspended | ConditionMet,
+    now: int,
+    *,
+    replaces: bool,
+) -> Plan:
+    """The plan that stores an answer. `replaces`: an expired answer is stored under the key."""
+    assert args.idempotency_key is not None
+    keep = suspensions.dedup_ms(args.timeout_at, now)
+    text = _encoded(answer)
+    return suspensions.remember(ident, args.idempotency_key, text, now, keep, known=replaces)
+
+
+def _encoded(answer: Suspended | ConditionMet) -> str:
+    details = answer.details
+    first, *others = map(_stored, details.waitpoints)
+    stored = StoredAnswer(
+        "Suspended" if isinstance(answer, Suspended) else "AlreadySatisfied",
+        StoredDetails(
+            first.waitpoint_id,
+            first.waitpoint_key,
+            first.kid,
+            first.seal,
+            details.suspension_id,
+            others,
+            [signal.signal_id for signal in details.signals],
+        ),
+        answer.handle.opaque.hex() if isinstance(answer, Suspended) else None,
+    )
+    return msgspec.json.encode(stored).decode()
+
+
+def _stored(waitpoint: BoundWaitpoint) -> _StoredWaitpoint:
+    token = waitpoint.waitpoint_token
+    kid, _, _ = token.partition(":")
+    return _StoredWaitpoint(
+        waitpoint.waitpoint_id, waitpoint.waitpoint_key, kid, tokens.sealed(token)
+    )
