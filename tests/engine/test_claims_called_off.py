@@ -101,7 +101,7 @@ async def test_a_claim_that_fails_behind_its_grant_gives_it_back(
 
     ident = await create(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.part(Routing), "look_around", broken)
+        patch.setattr(engine.parts.part(Routing), "check_routes", broken)
         with pytest.raises(TransportError):
             await engine.claim_many(LANE, (), worker(1), 10)
     assert await is_anybodys(engine, ident)
@@ -139,4 +139,5 @@ async def test_what_cannot_be_given_back_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(engine.parts.core, "run_fenced", broken)
         await called_off(held, claim(engine))
-    assert f"{ident}: nobody waits for it, and it could not be given back" in caplog.text
+    (record,) = (r for r in caplog.records if "could not be given back" in r.message)
+    assert record.__dict__["execution_id"] == str(ident)

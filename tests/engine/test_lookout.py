@@ -34,13 +34,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When each look at a lane began."""
     began: list[float] = []
-    real = IdlePoll._is_anything_there
+    real = IdlePoll._has_work
 
     async def noted(self: IdlePoll, lane: str, namespace: str | None) -> bool:
         began.append(time.monotonic())
         return await real(self, lane, namespace)
 
-    monkeypatch.setattr(IdlePoll, "_is_anything_there", noted)
+    monkeypatch.setattr(IdlePoll, "_has_work", noted)
     return began
 
 

@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims import routing
 from flowfabric.engine.claims.claims import POLL_S
-from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS, Routing
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS, RECENT_CLAIM_MS, Routing
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -45,7 +45,7 @@ async def ask(
     """Asks for work, and looks around, as a worker does that has been asking for a while."""
     found = await engine.claim(lane, capabilities, worker())
     if found is None:
-        clock.advance(LOOK_EVERY_MS)
+        clock.advance(CHECK_EVERY_MS)
         found = await engine.claim(lane, capabilities, worker())
     return None if found is None else fields(found).execution_id
 
@@ -74,7 +74,7 @@ async def test_a_busy_worker_looks_around_too(engine: Engine, clock: ManualClock
     ident = await create(engine, policy=needs("gpu"), priority=9)
     await claim(engine)
     assert await state(engine, ident) == "READY"
-    clock.advance(LOOK_EVERY_MS - 1)
+    clock.advance(CHECK_EVERY_MS - 1)
     await claim(engine)
     assert await state(engine, ident) == "READY"
     clock.advance(1)
@@ -106,8 +106,8 @@ async def test_nothing_is_parked_where_no_worker_is_registered(
 async def test_a_long_head_is_parked_page_by_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routing, "HEADS", 5)
-    monkeypatch.setattr(routing, "MOST_HEADS", 15)
+    monkeypatch.setattr(routing, "HEAD_PAGE", 5)
+    monkeypatch.setattr(routing, "MAX_HEADS", 15)
     await engine.register_worker(registration())
     for _ in range(22):
         await create(engine, policy=needs("gpu"), priority=9)
@@ -145,7 +145,7 @@ async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(
         taken.add(await ask(engine, clock, "gpu"))
     assert taken == made
     late = await create(engine, policy=needs("gpu"))
-    clock.advance(ASKED_LATELY_MS)
+    clock.advance(RECENT_CLAIM_MS)
     assert await ask(engine, clock) is None
     assert await state(engine, late) == "ROUTE"
 
@@ -158,7 +158,7 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_it_too(
     await engine.block_route(ident, "waiting_for_capable_worker")
     waiting = asyncio.ensure_future(engine.claim(LANE, ("gpu",), worker(max_wait_ms=60_000)))
     await parked(engine, "ready", LANE)
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     async with asyncio.timeout(10):
         handle = await waiting
     assert handle is not None and fields(handle).execution_id == ident

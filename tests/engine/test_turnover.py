@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.engine.claims.claims import Claims
-from flowfabric.engine.claims.routing import LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.errors import StateError, TransportError
@@ -178,7 +178,7 @@ async def test_where_nothing_can_be_claimed_what_ended_has_ended(
     async def broken(*_: object) -> Any:
         raise TransportError("store", "gone")
 
-    monkeypatch.setattr(engine.parts.part(Claims), "_ask", broken)
+    monkeypatch.setattr(engine.parts.part(Claims), "_claim_now", broken)
     assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == (
         [None],
         [],
@@ -204,7 +204,7 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(
     assert (work.execution_id, work.attempt_index) == (following, 0)
 
 
-async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_taken(
+async def test_a_failed_route_check_loses_neither_answers_nor_claims(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await running(engine)
@@ -214,7 +214,7 @@ async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_tak
         looked.append(reads)
         raise TransportError("store", "gone")
 
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     with monkeypatch.context() as patch:
         patch.setattr(engine.store, "load", away)
         answers, works = await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1)

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.claims.claims import Claims
-from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.plan import Applied
 
@@ -27,7 +26,7 @@ def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Se
     """What is told of the ends and of the claims is not what happened."""
     honest = Holder.complete_and_claim
 
-    async def complete_and_claim(self: Engine, *said: Any) -> tuple[Several, Several]:
+    async def complete_and_claim(self: Holder, *said: Any) -> tuple[Several, Several]:
         return change(*await honest(self, *said))
 
     patch.setattr(Holder, "complete_and_claim", complete_and_claim)
@@ -37,7 +36,7 @@ def claiming(patch: Patch, **changes: Callable[[Any], Any]) -> None:
     """Something else is claimed than was asked for."""
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         changed = {field: change(getattr(claimer, field)) for field, change in changes.items()}
         return await honest(self, plans, structs.replace(claimer, **changed))
 
@@ -61,7 +60,7 @@ def ends_are_told_in_the_wrong_order(patch: Patch) -> None:
 def ends_swap_their_results(patch: Patch) -> None:
     honest = Holder._ends_of
 
-    def ends_of(self: Engine, many: Any) -> Any:
+    def ends_of(self: Holder, many: Any) -> Any:
         return honest(
             self,
             [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)],
@@ -75,7 +74,7 @@ def first_end_is_not_sent(patch: Patch) -> None:
     """The first of several ends is told as done, and nothing was sent."""
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         done, rows = await honest(self, plans[1:], claimer)
         return [*(Applied(0, (None,)) for _ in plans[:1]), *done], rows
 
@@ -104,7 +103,7 @@ def what_was_claimed_beside_an_end_is_not_told(patch: Patch) -> None:
 def refused_end_stops_the_claim(patch: Patch) -> None:
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         done = await self._store.commit_many(plans) if plans else []
         return done, (await honest(self, (), claimer))[1] if all(
             isinstance(each, Applied) for each in done
@@ -117,12 +116,12 @@ def refused_end_stops_the_claim(patch: Patch) -> None:
 def nobody_looks_around_beside_an_end(patch: Patch) -> None:
     honest = Holder.complete_and_claim
 
-    async def complete_and_claim(self: Engine, *said: Any) -> Any:
+    async def complete_and_claim(self: Holder, *said: Any) -> Any:
         async def nothing(*_: Any) -> bool:
             return False
 
         with patch.context() as inner:
-            inner.setattr(self, "_look_around", nothing)
+            inner.setattr(self._claims, "check_routes", nothing)
             return await honest(self, *said)
 
     patch.setattr(Holder, "complete_and_claim", complete_and_claim)

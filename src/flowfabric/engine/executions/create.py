@@ -189,7 +189,7 @@ class CreateExecutions:
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
-                await self._limit_cache.know_gate(args.lane_id, args.namespace, limited)
+                await self._limit_cache.register_gate(args.lane_id, args.namespace, limited)
         return limits
 
     async def _check_limits(

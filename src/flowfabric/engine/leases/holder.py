@@ -10,7 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.claims import Claims, claimer_of, granted_at
+from flowfabric.engine.claims.claimed_rows import claimed_at
+from flowfabric.engine.claims.claimer import claimer_of
+from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.telemetry import report_failure
@@ -148,7 +150,7 @@ class Holder:
         try:
             answers = await self._settled(ends, done)
             try:
-                await self._claims.looked_around(claimer, granted_at(rows, claimer))
+                await self._claims.check_routes(claimer, claimed_at(rows, claimer.ttl_ms))
             except EngineError as error:  # the completions stand, and their holder gets the answers
                 log.warning(
                     "routing of a lane failed", extra={"lane": claimer.lane, "error": str(error)}

@@ -9,7 +9,7 @@ from flowfabric.store.port import Get, Scan, Store
 PAGE = 500
 
 
-async def was_granted(store: Store, lease: HandleFields) -> None:
+async def check_granted(store: Store, lease: HandleFields) -> None:
     """Raises where no attempt of the execution had this lease."""
     who = lease.execution_id
     key = (who.partition_index, who.uuid)

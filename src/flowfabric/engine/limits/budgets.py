@@ -12,7 +12,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.leases.lease_check import was_granted
+from flowfabric.engine.leases.lease_check import check_granted
 from flowfabric.engine.limits import budget_reads as reading
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_reads import read_account, read_books, read_ledger, with_rest
@@ -111,7 +111,7 @@ class Budgets:
             amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease
         )
         if self._leases.facts(handle) is None:
-            await was_granted(self._store, lease)
+            await check_granted(self._store, lease)
         return await self.batcher.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:

@@ -10,12 +10,12 @@ from msgspec import structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.quota_cache import (
-    LAST,
-    MOST_READ,
+    LAST_UUID,
+    MAX_READ,
     READS_PER_QUOTA,
+    breaches_of,
     budget_reads,
-    budgets_in,
-    over_limit,
+    budget_states,
     quota_reads,
     standing_of,
 )
@@ -126,7 +126,7 @@ class QuotaMaintenance:
         """Whether there was anything to put right."""
         found = await self._forget_entries(quota)
         found += await self._drop_orphans(quota)
-        whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
+        whole = structs.replace(quota, active_concurrency_cap=MAX_READ, max_requests_per_window=0)
         loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
         held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
@@ -152,7 +152,7 @@ class QuotaMaintenance:
         return done
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
-        after = None if dimension is None else (dimension, _END_OF_TIME, LAST)
+        after = None if dimension is None else (dimension, _END_OF_TIME, LAST_UUID)
         scan = Scan(
             "quota_entries", {"quota_policy_id": ident}, after, limit=1, columns=("dimension",)
         )
@@ -233,7 +233,7 @@ class QuotaMaintenance:
         if budgets:
             seen |= budgets
             over.update(
-                over_limit(budgets_in(*(await self._store.load(budget_reads(budgets))).rows))
+                breaches_of(budget_states(*(await self._store.load(budget_reads(budgets))).rows))
             )
         new = {e.quota_policy_id for e in waiting if e.quota_policy_id is not None} - set(rooms)
         found = (

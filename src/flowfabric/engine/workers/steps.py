@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.gated_claims import GatedClaims, NextOpening, Place
+from flowfabric.engine.claims.gated_claims import GatedClaims
 from flowfabric.engine.claims.limit_cache import LimitCache
+from flowfabric.engine.claims.next_opening import NextOpening, Place
 from flowfabric.engine.claims.quota_waiter import QuotaWaiter
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
