@@ -10,7 +10,6 @@ import pytest
 from flowfabric import (
     ClaimPolicy,
     CreateExecutionArgs,
-    Engine,
     EngineError,
     ExecutionId,
 )

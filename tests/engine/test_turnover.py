@@ -196,7 +196,7 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(
         raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.part(Holder), "_settled", broken)
+        patch.setattr(engine.parts.part(Holder), "_after_completions", broken)
         with pytest.raises(OverflowError):
             await engine.complete_and_claim([(handle, None)], LANE, (), worker(), 1)
     await engine.promote_delayed(following)

@@ -58,7 +58,7 @@ def ends_are_told_in_the_wrong_order(patch: Patch) -> None:
 
 @mutant
 def ends_swap_their_results(patch: Patch) -> None:
-    honest = Holder._ends_of
+    honest = Holder._completions
 
     def ends_of(self: Holder, many: Any) -> Any:
         return honest(
@@ -66,7 +66,7 @@ def ends_swap_their_results(patch: Patch) -> None:
             [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)],
         )
 
-    patch.setattr(Holder, "_ends_of", ends_of)
+    patch.setattr(Holder, "_completions", ends_of)
 
 
 @mutant

@@ -88,7 +88,7 @@ class Grants:
         size = validation.limit(limit, 1_000)
         wanted = None if partition is None else partition_key(partition)
         found: list[ExecutionId] = []
-        checked = validation.claimed_namespace(namespace)
+        checked = validation.optional_namespace(namespace)
         async for each in self._routing.namespaces(lane_id(lane), checked):
             async for execution in self._ready(lane, each):
                 if len(found) >= size:
@@ -154,7 +154,7 @@ class Grants:
         name(worker_instance_id, "worker_instance_id")
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
-        validation.claimed_namespace(namespace)
+        validation.optional_namespace(namespace)
         grantee = _Grantee(worker_id, worker_instance_id, tokens, grant_ttl_ms)
         began = time.perf_counter()
         try:

@@ -127,7 +127,7 @@ class Steps:
         a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
-        validation.claimed_namespace(namespace)
+        validation.optional_namespace(namespace)
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
         limited = [place for lane in checked for place in await self._limited(lane, namespace)]
         if not limited:
