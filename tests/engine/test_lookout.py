@@ -195,13 +195,13 @@ def on(sea: Sea) -> IdlePoll:
 
 async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) -> None:
     watch = on(sea)
-    first = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
+    first = asyncio.ensure_future(watch.poll(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     said, began = await first
     assert not said
-    assert await watch.look(HERE, began - 1) == (False, began)
-    later = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
+    assert await watch.poll(HERE, began - 1) == (False, began)
+    later = asyncio.ensure_future(watch.poll(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=True)
     assert (await later)[0] is True and (await later)[1] > began
@@ -209,7 +209,7 @@ async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) ->
 
 async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    first, second = (asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2))
+    first, second = (asyncio.ensure_future(watch.poll(HERE, since)) for _ in range(2))
     await until(lambda: len(sea.asked) == 1)
     await ended(first)
     sea.tell(something=True)
@@ -220,13 +220,13 @@ async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_el
     sea: Sea,
 ) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    both = [asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2)]
+    both = [asyncio.ensure_future(watch.poll(HERE, since)) for _ in range(2)]
     await until(lambda: len(sea.asked) == 1)
     sea.asked[0].set_exception(RuntimeError("injected"))
     assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == [
         "injected"
     ] * 2
-    third = asyncio.ensure_future(watch.look(HERE, since))
+    third = asyncio.ensure_future(watch.poll(HERE, since))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=False)
     assert (await third)[0] is False
@@ -240,7 +240,7 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
         idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)})
     )
     assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
-    looking = asyncio.ensure_future(watch.look(HERE, 98.0))
+    looking = asyncio.ensure_future(watch.poll(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     await looking
@@ -256,7 +256,7 @@ async def test_only_so_many_lanes_are_remembered(sea: Sea, monkeypatch: pytest.M
     monkeypatch.setattr(idle_poll, "MAX_LANES", 3)
     watch = on(sea)
     for n in range(10):
-        looking = asyncio.ensure_future(watch.look((f"lane{n}", None), 0.0))
+        looking = asyncio.ensure_future(watch.poll((f"lane{n}", None), 0.0))
         await until(lambda n=n: len(sea.asked) == n + 1)
         sea.tell(something=False)
         await looking

@@ -8,7 +8,9 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
+from flowfabric.engine.operation import operation
 from flowfabric.plan import Applied
 
 from .mutants import Patch, Plant
@@ -22,14 +24,22 @@ def mutant(plant: Plant) -> Plant:
     return plant
 
 
+def planted(patch: Patch, broken: Callable[..., Any]) -> None:
+    """Replaces `Engine.complete_and_claim`, which is bound to the method that declares it."""
+    name = "complete_and_claim"
+    broken.__qualname__ = f"{Holder.__name__}.{name}"
+    declared = operation(broken)
+    declared.__set_name__(Engine, name)
+    patch.setattr(Engine, name, declared)
+
+
 def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Several]]) -> None:
-    """What is told of the ends and of the claims is not what happened."""
-    honest = Holder.complete_and_claim
+    """The answers of completions and claims are changed."""
 
-    async def complete_and_claim(self: Holder, *said: Any) -> tuple[Several, Several]:
-        return change(*await honest(self, *said))
+    async def complete_and_claim(self: Holder, *args: Any) -> tuple[Several, Several]:
+        return change(*await Holder.complete_and_claim(self, *args))
 
-    patch.setattr(Holder, "complete_and_claim", complete_and_claim)
+    planted(patch, complete_and_claim)
 
 
 def claiming(patch: Patch, **changes: Callable[[Any], Any]) -> None:
@@ -114,14 +124,12 @@ def refused_end_stops_the_claim(patch: Patch) -> None:
 
 @mutant
 def nobody_looks_around_beside_an_end(patch: Patch) -> None:
-    honest = Holder.complete_and_claim
-
-    async def complete_and_claim(self: Holder, *said: Any) -> Any:
+    async def complete_and_claim(self: Holder, *args: Any) -> Any:
         async def nothing(*_: Any) -> bool:
             return False
 
         with patch.context() as inner:
             inner.setattr(self._claims, "check_routes", nothing)
-            return await honest(self, *said)
+            return await Holder.complete_and_claim(self, *args)
 
-    patch.setattr(Holder, "complete_and_claim", complete_and_claim)
+    planted(patch, complete_and_claim)

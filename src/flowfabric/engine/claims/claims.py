@@ -130,7 +130,7 @@ class Claims:
                     structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows))
                 )
                 rows += found
-                opening = opening.beside(next_opening)
+                opening = opening.combined_with(next_opening)
                 if len(rows) >= claimer.wanted:
                     break
         except Exception:
@@ -253,7 +253,7 @@ class Claims:
                 return
             if claimer.capabilities and await self.check_routes(claimer):
                 return
-            has_work, known_at = await self._idle_poll.look(claimer.queue, known_at)
+            has_work, known_at = await self._idle_poll.poll(claimer.queue, known_at)
 
     async def _wait_for_quota(
         self, waiter: Waiter, claimer: Claimer, opening: NextOpening, until: float

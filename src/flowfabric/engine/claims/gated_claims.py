@@ -121,7 +121,7 @@ class GatedClaims:
             found, next_opening = await self._round(place, gates, [claimers[at] for at in unserved])
             for at, rows in zip(unserved, found, strict=True):
                 served[at] = rows
-            opening = opening.beside(next_opening)
+            opening = opening.combined_with(next_opening)
             if all(served):
                 break
         return served, opening
@@ -161,7 +161,7 @@ class GatedClaims:
                 )
         return opening_of(closed, heads.now_ms)
 
-    async def later(self, place: Place) -> NextOpening:
+    async def next_opening(self, place: Place) -> NextOpening:
         """When the full quotas of a queue open, from the last claim of this process or a new read.
 
         A quota with capacity is left out: the work behind it can be claimed now.
@@ -178,7 +178,7 @@ class GatedClaims:
                 for gate, found in heads.capacities.items()
                 if gate in waiting and found.left == 0
             ]
-            opening = opening.beside(opening_of(full, heads.now_ms))
+            opening = opening.combined_with(opening_of(full, heads.now_ms))
         self._remember(place, opening)
         return opening
 
@@ -193,7 +193,7 @@ class GatedClaims:
             and former.opens_at_ms > opening.as_of_ms
         )
         self._openings[place] = (
-            opening.beside(former) if former is not None and is_ahead else opening
+            opening.combined_with(former) if former is not None and is_ahead else opening
         )
 
     async def _decide(

@@ -43,7 +43,7 @@ class IdlePoll:
         shared = last.began + every_s if last is not None else now
         return (shared if shared > now else since + every_s) - now
 
-    async def look(self, queue: Queue, since: float) -> tuple[bool, float]:
+    async def poll(self, queue: Queue, since: float) -> tuple[bool, float]:
         """Whether the queue has work, and when the poll began, which is after `since`."""
         last = self._last.get(queue)
         if last is None or last.began <= since or last.failed:

@@ -32,7 +32,7 @@ class NextOpening(Struct, frozen=True):
         until_s = (self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen)
         return min(max(until_s, SHORTEST_WAIT_S), most)
 
-    def beside(self, other: NextOpening) -> NextOpening:
+    def combined_with(self, other: NextOpening) -> NextOpening:
         """The earlier opening of two reads, as of the later read."""
         times = [at for at in (self.opens_at_ms, other.opens_at_ms) if at is not None]
         as_of_ms, seen = max((self.as_of_ms, self.seen), (other.as_of_ms, other.seen))

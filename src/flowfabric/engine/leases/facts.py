@@ -33,9 +33,6 @@ class LeaseCache:
         self._tag, self._label = tag, tag.label
         self._facts: dict[bytes, LeaseFacts] = {}
 
-    def __len__(self) -> int:
-        return len(self._facts)
-
     def handle(
         self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None
     ) -> Handle:

@@ -218,11 +218,7 @@ class Holder:
         `retry_after_ms` replaces the delay of the policy.
         """
         fields = self._leases.fields(handle)
-        given = FailureReason(reason) if isinstance(reason, str) else reason
-        if not isinstance(given, FailureReason):
-            raise invalid("reason", "text or a FailureReason", reason)
-        message = validation.text(given.message, "reason.message", 65_536)
-        category = _category(given, failure_class)
+        message, category = _checked_reason(reason, failure_class)
         if retry_after_ms is not None:
             validation.whole(retry_after_ms, "retry_after_ms", 0, MAX_DURATION_MS)
         facts = await self._retry_facts(handle, fields)
@@ -306,6 +302,15 @@ class Holder:
                 fields.lane_id, _OUTCOMES[outcome], fields.execution_id
             )
         return answer
+
+
+def _checked_reason(reason: FailureReason | str, failure_class: FailureClass) -> tuple[str, str]:
+    """The message and the category of a failure."""
+    given = FailureReason(reason) if isinstance(reason, str) else reason
+    if not isinstance(given, FailureReason):
+        raise invalid("reason", "text or a FailureReason", reason)
+    message = validation.text(given.message, "reason.message", 65_536)
+    return message, _category(given, failure_class)
 
 
 def _category(reason: FailureReason, failure_class: FailureClass) -> str:

@@ -147,7 +147,7 @@ class Steps:
     async def _later(self, places: Sequence[Place]) -> NextOpening:
         found = NextOpening()
         for place in places:
-            found = found.beside(await self._gated.later(place))
+            found = found.combined_with(await self._gated.next_opening(place))
         return found
 
     async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
