@@ -15,7 +15,7 @@ from flowfabric.sdk import worker as worker_module
 from flowfabric.server import app as server_app
 from flowfabric.server.lifecycle import serving
 from flowfabric.server.pending_claims import Waits, Who
-from tests.engine.test_claims_called_off import Held
+from tests.engine.test_cancelled_claims import Held
 from tests.remote.served import TOKEN, settings
 from tests.sdk.processes import STORES, eventually, url_on
 
