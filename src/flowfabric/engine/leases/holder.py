@@ -213,10 +213,7 @@ class Holder:
         *,
         retry_after_ms: int | None = None,
     ) -> FailOutcome:
-        """Ends the attempt. The class and the policy decide whether and when it is retried.
-
-        `retry_after_ms` replaces the delay of the policy.
-        """
+        """Ends the attempt; class and policy decide on a retry, `retry_after_ms` sets its delay."""
         fields = self._leases.fields(handle)
         message, category = _checked_reason(reason, failure_class)
         if retry_after_ms is not None:
