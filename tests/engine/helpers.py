@@ -23,7 +23,14 @@ from flowfabric.errors import (
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt, FailureClass
 from flowfabric.model.execution import CreateExecutionArgs, Execution
-from flowfabric.model.lease import ClaimPolicy, Handle, HandleFields, IssueGrantArgs, LeaseFence
+from flowfabric.model.lease import (
+    ClaimPolicy,
+    ClaimResumedArgs,
+    Handle,
+    HandleFields,
+    IssueGrantArgs,
+    LeaseFence,
+)
 from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.port import Get, Row
@@ -245,3 +252,14 @@ def other_uuid() -> UUID:
 def lease_label(engine: Engine) -> str:
     """How the composite name of a lease begins."""
     return "pg" if engine.backend_label == "postgres" else engine.backend_label
+
+
+def resume_args(ident: ExecutionId, number: int = 1, **said: Any) -> ClaimResumedArgs:
+    worker_id = f"w{number}"
+    return ClaimResumedArgs(
+        execution_id=ident,
+        worker_id=worker_id,
+        worker_instance_id=f"{worker_id}-i1",
+        lease_ttl_ms=TTL_MS,
+        **said,
+    )

@@ -1,4 +1,4 @@
-"""Corners where two things happen at once, or one thing happens twice."""
+"""Concurrent and repeated calls at their limits."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_the_clock_of_a_snapshot_is_never_ahead_of_its_rows(
     assert (await sqlite.parts.core.snapshots.load(ident)).now_ms == began
 
 
-async def test_a_revoke_takes_only_the_lease_it_met_first(
+async def test_a_revoke_ends_only_the_lease_it_read_first(
     engine: Engine, clock: ManualClock
 ) -> None:
     ident, _ = await running(engine)
@@ -122,7 +122,7 @@ def asked(ident: Any) -> RevokeLeaseArgs:
     return RevokeLeaseArgs(execution_id=ident)
 
 
-async def test_a_mark_names_a_lease_but_does_not_open_it(engine: Engine) -> None:
+async def test_a_lease_mark_is_no_credential(engine: Engine) -> None:
     ident, handle = await running(engine)
     seen = await engine.describe_execution(ident)
     assert (
@@ -138,7 +138,7 @@ async def test_a_mark_names_a_lease_but_does_not_open_it(engine: Engine) -> None
     ).lease_epoch == "2"  # type: ignore[union-attr]
 
 
-async def test_a_handle_that_names_another_worker_is_no_handle_of_this_lease(
+async def test_a_handle_with_another_worker_is_refused(
     engine: Engine,
 ) -> None:
     events = await engine.subscribe_lease_history(b"\x02" + bytes(8))
@@ -185,7 +185,7 @@ async def test_a_subscription_starts_at_its_call(engine: Engine) -> None:
     assert (await asyncio.wait_for(anext(events), 5)).outcome == "Success"
 
 
-async def test_an_event_that_cannot_be_read_is_passed_over(sqlite: SqliteBackend) -> None:
+async def test_an_unreadable_event_is_skipped(sqlite: SqliteBackend) -> None:
     events = await sqlite.subscribe_completion()
     _, first = await running(sqlite)
     await sqlite.complete(first)
@@ -224,7 +224,7 @@ async def invalid_policy(call: Any) -> None:
         await call
 
 
-async def test_empty_progress_still_shows_its_fence(engine: Engine) -> None:
+async def test_empty_progress_still_checks_the_fence(engine: Engine) -> None:
     _, handle = await running(engine)
     await engine.progress(handle)
     await refused(engine.progress(forged(handle, lease_epoch=9)), ContentionKind.LEASE_CONFLICT)
@@ -311,7 +311,7 @@ class Failing:
         return getattr(self._real, name)
 
 
-async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(
+async def test_a_disk_error_reaches_every_caller_and_the_thread_continues(
     sqlite: SqliteBackend,
 ) -> None:
     writer: Any = sqlite.store.writer
@@ -326,7 +326,7 @@ async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(
 # ---- wake-ups
 
 
-def test_a_change_nobody_described_wakes_those_who_wait_but_no_timer() -> None:
+def test_an_unknown_change_wakes_waiters_but_no_timer() -> None:
     hub, rung = Wakeups(), []
     hub.plan("delayed", 1_000)
     hub.waiters = {("delayed", None): set(), ("ready", "a"): set(), ("ff_lease_event", None): set()}
@@ -335,7 +335,7 @@ def test_a_change_nobody_described_wakes_those_who_wait_but_no_timer() -> None:
     assert sorted(topic for topic, _ in rung) == ["ff_lease_event", "ready"]
 
 
-def test_a_time_said_during_a_pass_is_kept_for_its_end() -> None:
+def test_a_due_time_announced_during_a_pass_is_kept() -> None:
     hub = Wakeups()
     hub.plan("delayed", 1_000)
     hub.listen("delayed")

@@ -1,4 +1,4 @@
-"""explain_execution on every store: the facts are the stored ones, few loads are enough, and no secret is told."""
+"""explain_execution: facts as stored, few loads, no secrets."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ async def put(engine: Engine, table: str, **row: Any) -> None:
     assert isinstance(await engine.store.commit(form(0, **row)), Applied)
 
 
-async def test_nobody_knows_it(engine: Engine) -> None:
+async def test_an_unknown_execution_is_not_found(engine: Engine) -> None:
     with pytest.raises(NotFound):
         await engine.explain_execution(new_id())
 
 
-async def test_waiting_for_somebody_to_take_it(engine: Engine) -> None:
+async def test_waiting_for_a_worker(engine: Engine) -> None:
     first, second = await create(engine, priority=5), await create(engine)
     assert await why(engine, second) == ["no_live_worker"]
     await engine.register_worker(registration())
@@ -87,7 +87,7 @@ async def test_waiting_for_somebody_to_take_it(engine: Engine) -> None:
     )
 
 
-async def test_a_silent_worker_is_none(engine: Engine, clock: ManualClock) -> None:
+async def test_an_expired_worker_does_not_count(engine: Engine, clock: ManualClock) -> None:
     ident = await create(engine)
     await engine.register_worker(registration(liveness_ttl_ms=100))
     assert await why(engine, ident) == ["waiting_for_worker"]
@@ -95,7 +95,7 @@ async def test_a_silent_worker_is_none(engine: Engine, clock: ManualClock) -> No
     assert await why(engine, ident) == ["no_live_worker"]
 
 
-async def test_the_place_in_a_long_lane_is_counted_so_far(
+async def test_the_position_in_a_long_lane_is_bounded(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.executions.explain.MAX_AHEAD", 3)
@@ -111,7 +111,7 @@ async def test_the_place_in_a_long_lane_is_counted_so_far(
     assert MAX_AHEAD == 1_000
 
 
-async def test_a_capability_nobody_has(engine: Engine) -> None:
+async def test_a_capability_that_no_worker_offers(engine: Engine) -> None:
     ident = await create(engine, policy=GPU)
     await engine.register_worker(registration("near", capabilities=frozenset({"eu"})))
     for _ in range(2):
@@ -209,7 +209,7 @@ async def test_only_some_of_many_parents_are_listed(engine: Engine) -> None:
     assert graph["p0"] not in {p.execution_id for p in reason.facts.unfinished}
 
 
-async def test_what_a_suspension_still_needs_and_never_its_token(
+async def test_the_open_waitpoints_of_a_suspension_without_tokens(
     engine: Engine, clock: ManualClock
 ) -> None:
     await seed(engine)
@@ -235,7 +235,7 @@ async def test_what_a_suspension_still_needs_and_never_its_token(
     assert await why(engine, parked.ident) == ["no_live_worker"]
 
 
-async def test_no_lease_id_is_told(engine: Engine, clock: ManualClock) -> None:
+async def test_no_lease_id_is_shown(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     for _ in range(2):
         found = await engine.explain_execution(ident)
@@ -336,7 +336,7 @@ async def test_which_quota_and_when_it_opens(
 # ---- how it is read
 
 
-async def test_two_loads_at_the_most_and_nothing_is_written(
+async def test_at_most_two_loads_and_no_write(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await seed(engine)

@@ -237,7 +237,9 @@ async def test_a_member_whose_upstream_was_removed_is_not_replayed(
     await engine.dispatch_completions()
     assert await engine.trim_retention("a") == 1
     before = await dump(engine)
-    with pytest.raises(StateError, match=f"retention has removed upstream member {graph['a'].uuid}") as caught:
+    with pytest.raises(
+        StateError, match=f"retention has removed upstream member {graph['a'].uuid}"
+    ) as caught:
         await replay(engine, graph["b"])
     assert caught.value.kind is StateKind.DEPS_NOT_SATISFIED
     assert await dump(engine) == before

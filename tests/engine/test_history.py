@@ -1,4 +1,4 @@
-"""history on every store: the story of an execution and of a flow, page by page, without a secret in it."""
+"""The history of an execution and of a flow, in pages, without secrets."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ STORY = [
 ]
 
 
-async def test_a_long_life_reads_like_a_story(engine: Engine, clock: ManualClock) -> None:
+async def test_the_entries_of_a_long_execution(engine: Engine, clock: ManualClock) -> None:
     ident = await long_life(engine, clock)
     found = await whole(engine, ident)
     assert words(found) == STORY
@@ -148,14 +148,14 @@ async def test_a_long_life_reads_like_a_story(engine: Engine, clock: ManualClock
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 20])
-async def test_any_page_size_tells_the_same(engine: Engine, clock: ManualClock, limit: int) -> None:
+async def test_every_page_size_gives_the_same_entries(
+    engine: Engine, clock: ManualClock, limit: int
+) -> None:
     ident = await long_life(engine, clock)
     assert await whole(engine, ident, limit) == await whole(engine, ident)
 
 
-async def test_it_goes_on_where_it_was_when_more_has_happened(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_a_cursor_continues_after_new_entries(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     page = await engine.history(ident, 1)
     assert words(page.items) == ["created"]
@@ -193,7 +193,7 @@ async def test_many_renewals_are_one_entry_and_are_read_a_page_at_a_time(
     assert most == 10
 
 
-async def test_a_page_reads_no_further_than_it_must(
+async def test_a_page_stops_reading_at_its_end(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "AT_ONCE", 5)
@@ -221,7 +221,9 @@ async def test_a_page_reads_no_further_than_it_must(
 # ---- flows
 
 
-async def test_a_flow_is_told_with_its_members(engine: Engine, clock: ManualClock) -> None:
+async def test_the_history_of_a_flow_includes_its_members(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b c")
     clock.advance(1)
     await finish(engine, graph, "a")
@@ -257,7 +259,9 @@ async def test_a_flow_is_told_with_its_members(engine: Engine, clock: ManualCloc
         assert await whole(engine, str(graph.flow), limit) == found
 
 
-async def test_a_member_of_a_flow_can_be_told_alone(engine: Engine, clock: ManualClock) -> None:
+async def test_the_history_of_a_member_is_readable_alone(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     clock.advance(1)
     await finish(engine, graph, "a", "failed")
@@ -301,7 +305,7 @@ async def test_a_large_flow_is_read_in_bounded_pieces(
 # ---- refusals and secrets
 
 
-async def test_an_unknown_one_is_not_found(engine: Engine) -> None:
+async def test_an_unknown_subject_is_not_found(engine: Engine) -> None:
     for subject in (new_id(), uuid4(), str(uuid4()), str(new_id())):
         with pytest.raises(NotFound):
             await engine.history(subject)
@@ -328,7 +332,7 @@ async def test_an_empty_page_is_empty(engine: Engine) -> None:
     assert (await engine.history(ident, 0)).items == []
 
 
-async def test_no_secret_is_told(engine: Engine, clock: ManualClock) -> None:
+async def test_the_history_shows_no_secret(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine, input_payload=b"hush-payload")
     parked = await park_held(engine, ident, held)
@@ -339,7 +343,7 @@ async def test_no_secret_is_told(engine: Engine, clock: ManualClock) -> None:
     assert parked.waitpoint.waitpoint_token not in said and "hush" not in said
 
 
-async def test_who_let_it_go_on_is_told(engine: Engine, clock: ManualClock) -> None:
+async def test_a_resume_names_its_cause(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     await park_held(engine, ident, held)

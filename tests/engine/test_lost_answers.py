@@ -1,4 +1,4 @@
-"""A commit was made and its answer got lost: the caller is told what happened or that nobody knows, never that nothing did."""
+"""Commits whose answer is lost: the caller gets the outcome, or an error that leaves it open."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from flowfabric import (
     ClaimPolicy,
     CreateExecutionArgs,
-    Engine,
     EngineError,
     ExecutionId,
 )
+from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
 from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted
@@ -90,7 +90,7 @@ async def events(engine: Engine) -> list[str]:
 
 
 @pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
-async def test_an_end_is_found_to_be_done(call: Call) -> None:
+async def test_a_lost_completion_is_found_to_be_committed(call: Call) -> None:
     engine, store, work = await leased()
     store.loses = 1
     await call(engine, work)
@@ -98,7 +98,7 @@ async def test_an_end_is_found_to_be_done(call: Call) -> None:
 
 
 @pytest.mark.parametrize("call", NO_ENDS.values(), ids=NO_ENDS)
-async def test_what_cannot_be_found_out_is_told_as_such_and_made_once(call: Call) -> None:
+async def test_an_unknown_outcome_raises_and_is_committed_once(call: Call) -> None:
     engine, store, work = await leased()
     store.loses = 1
     with pytest.raises(TransportError) as told:
@@ -108,7 +108,7 @@ async def test_what_cannot_be_found_out_is_told_as_such_and_made_once(call: Call
 
 
 @pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
-async def test_an_end_that_cannot_be_looked_into_stays_in_doubt(call: Call) -> None:
+async def test_a_completion_that_cannot_be_examined_stays_in_doubt(call: Call) -> None:
     engine, store, work = await leased()
     store.loses, store.away = 1, True
     with pytest.raises(TransportError) as told:
@@ -116,7 +116,7 @@ async def test_an_end_that_cannot_be_looked_into_stays_in_doubt(call: Call) -> N
     assert told.value.doubtful
 
 
-async def test_what_came_after_the_lost_answer_is_no_refusal() -> None:
+async def test_a_later_state_is_not_reported_as_a_refusal() -> None:
     """The execution was replayed before anybody looked: it did complete."""
     engine, store, work = await leased()
     store.loses = 1
@@ -135,7 +135,7 @@ async def test_what_came_after_the_lost_answer_is_no_refusal() -> None:
     assert not isinstance(refused.value, TransportError)
 
 
-async def test_many_completions_are_found_to_be_done() -> None:
+async def test_many_lost_completions_are_found_to_be_committed() -> None:
     engine, store, work = await leased()
     store.loses = 1
     assert await engine.complete_many([(work.handle, b"done")]) == [None]
@@ -143,7 +143,7 @@ async def test_many_completions_are_found_to_be_done() -> None:
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-async def test_a_create_is_found_to_be_made(key: str | None) -> None:
+async def test_a_lost_create_is_found(key: str | None) -> None:
     store = Lossy(MemoryStore())
     engine = Engine(store)
     args = CreateExecutionArgs(execution_id=IDENT, idempotency_key=key)
@@ -159,7 +159,7 @@ async def test_a_create_is_found_to_be_made(key: str | None) -> None:
     assert told.value.doubtful
 
 
-async def test_a_submitted_flow_is_found_to_be_there() -> None:
+async def test_a_lost_flow_submission_is_found() -> None:
     """By this call, or by one a moment before."""
     clock = ManualClock()
     store = Lossy(MemoryStore(clock))
@@ -173,7 +173,7 @@ async def test_a_submitted_flow_is_found_to_be_there() -> None:
     assert isinstance(await engine.submit_flow(args), FlowAlreadyExists)
 
 
-async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
+async def test_an_interrupted_bulk_create_is_in_doubt_as_a_whole() -> None:
     store = Lossy(MemoryStore())
     engine = Engine(store)
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
@@ -192,7 +192,7 @@ async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
     assert isinstance(await engine.create_execution(plain), Duplicate)
 
 
-async def test_a_refusal_that_nothing_was_lost_before_stays_exact() -> None:
+async def test_a_refusal_without_a_lost_answer_stays_exact() -> None:
     engine, _, work = await leased()
     await engine.delay(work.handle, FAR)
     with pytest.raises(EngineError) as refused:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.claims import namespace_rotation
-from flowfabric.engine.claims.routing import LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
@@ -177,7 +177,7 @@ async def test_a_turn_costs_one_read_however_much_waits(
 async def test_so_many_turns_are_taken_at_the_most_and_the_others_come_next(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespace_rotation, "MOST_TURNS", 2)
+    monkeypatch.setattr(namespace_rotation, "MAX_NAMESPACES", 2)
     monkeypatch.setattr(namespace_rotation.NamespaceRotation.namespaces, "__defaults__", (2,))
     for namespace in "abcd":
         await rows_of(engine, namespace, 1, **({} if namespace == "d" else GPU))
@@ -275,11 +275,11 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
     for ident in (theirs, mine):
         await engine.block_route(ident, "waiting_for_capable_worker")
     assert await taken(engine, "a", 9, "gpu") == []
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     assert await taken(engine, "a", 9, "gpu") == [mine]
     assert await state(engine, theirs) == "ROUTE"
     await taken(engine, None, 9, "gpu")
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     assert await taken(engine, None, 9, "gpu") == [theirs]
 
 
@@ -293,7 +293,7 @@ async def test_what_nobody_can_take_is_parked_in_its_own_namespace(
     for _ in range(2):
         assert await taken(engine, "b", 1, "gpu") in ([theirs], [])
         assert await taken(engine, "a", 1) == []
-        clock.advance(LOOK_EVERY_MS)
+        clock.advance(CHECK_EVERY_MS)
     assert (await state(engine, mine), await state(engine, theirs)) == ("ROUTE", "RUNNING")
 
 
@@ -303,7 +303,7 @@ async def test_a_claim_for_all_parks_in_each(engine: Engine, clock: ManualClock)
         await engine.register_worker(registration(namespace, namespace=namespace))
         made += await rows_of(engine, namespace, 1, **GPU)
     assert await taken(engine, None) == []
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     assert await taken(engine, None) == []
     assert [await state(engine, ident) for ident in made] == ["ROUTE", "ROUTE"]
 

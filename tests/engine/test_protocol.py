@@ -1,4 +1,4 @@
-"""The public surface: the protocol, the exported names, the flags, and nothing secret in sight."""
+"""The public surface: the protocol, the exported names, the capability flags, and no secrets in it."""
 
 from __future__ import annotations
 
@@ -115,9 +115,7 @@ def test_importing_the_package_needs_no_server_or_console() -> None:
 # ---- opening
 
 
-async def test_sqlite_opens_only_when_somebody_says_so(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sqlite_opens_only_on_request(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
     path = str(tmp_path / "x.db")
     with pytest.raises(RequiresDevMode) as caught:
@@ -139,7 +137,7 @@ async def test_sqlite_opens_only_when_somebody_says_so(
 
 
 @pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "ftp://x", "http://"])
-async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
+async def test_an_unknown_url_is_a_config_error(url: Any) -> None:
     with pytest.raises(ConfigError, match="url"):
         await connect(url, dev=True)
 
@@ -147,7 +145,7 @@ async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
 @pytest.mark.parametrize(
     "url", ["host=h dbname=d password=hunter2", " dbname = d password=hunter2", "postgres:hunter2"]
 )
-async def test_what_is_meant_for_postgres_opens_no_file(
+async def test_a_postgres_url_opens_no_file(
     url: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be the name of a SQLite file otherwise, and work would be kept there."""

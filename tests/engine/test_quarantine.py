@@ -1,4 +1,4 @@
-"""Rows that cannot be read, damaged in the database itself: each is held back with its reason, and the others go on."""
+"""Rows damaged in the database: each is held with its reason, and the others are claimed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def sound(engine: Engine) -> None:
 
 @in_sql
 @pytest.mark.parametrize("column", ["tags", "policy"])
-async def test_a_claimed_row_that_cannot_be_read_is_held_back_and_its_batch_goes_out(
+async def test_an_unreadable_claimed_row_is_held_and_its_batch_is_returned(
     engine: Engine, column: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     idents = [await create(engine, priority=9 - n) for n in range(3)]
@@ -77,7 +77,9 @@ async def test_a_claimed_row_that_cannot_be_read_is_held_back_and_its_batch_goes
 
 
 @in_sql
-async def test_why_says_what_cannot_be_read_and_an_operator_lets_it_go(engine: Engine) -> None:
+async def test_explain_names_the_unreadable_column_and_an_operator_releases_it(
+    engine: Engine,
+) -> None:
     ident = await create(engine)
     await damage(engine, ident, tags=TORN)
     assert await engine.claim(LANE, (), worker()) is None
@@ -93,7 +95,7 @@ async def test_why_says_what_cannot_be_read_and_an_operator_lets_it_go(engine: E
 
 
 @in_sql
-async def test_a_completion_that_takes_new_work_keeps_what_it_was_granted(engine: Engine) -> None:
+async def test_complete_and_claim_returns_the_readable_claims(engine: Engine) -> None:
     _, handle = await running(engine)
     torn, whole = await create(engine, priority=5), await create(engine)
     await damage(engine, torn, tags=TORN)
@@ -105,7 +107,7 @@ async def test_a_completion_that_takes_new_work_keeps_what_it_was_granted(engine
 
 @in_sql
 @pytest.mark.parametrize("offered", [("a",), MANY], ids=["few", "many"])
-async def test_needs_that_cannot_be_read_are_held_back_by_the_workers_that_pass_them(
+async def test_unreadable_capabilities_are_held_by_a_route_check(
     engine: Engine, offered: tuple[str, ...], clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     needs = RoutingRequirements(required_capabilities=("a",))
@@ -124,7 +126,7 @@ async def test_needs_that_cannot_be_read_are_held_back_by_the_workers_that_pass_
 
 
 @in_sql
-async def test_why_names_it_before_anybody_has_met_it(engine: Engine) -> None:
+async def test_explain_names_the_damage_before_any_claim(engine: Engine) -> None:
     torn = await create(engine)
     await damage(engine, torn, required_capabilities=TORN_LIST)
     reason = (await engine.explain_execution(torn)).reasons[0]
@@ -132,7 +134,7 @@ async def test_why_names_it_before_anybody_has_met_it(engine: Engine) -> None:
 
 
 @in_sql
-async def test_a_scheduler_passes_them_too(engine: Engine) -> None:
+async def test_a_scheduler_skips_unreadable_rows(engine: Engine) -> None:
     torn, whole = await create(engine, priority=9), await create(engine)
     await damage(engine, torn, required_capabilities=TORN_LIST)
     granted = await engine.claim_for_worker(LANE, "w1", "w1-i1", (), 5_000)
@@ -141,7 +143,7 @@ async def test_a_scheduler_passes_them_too(engine: Engine) -> None:
 
 
 @in_sql
-async def test_an_operator_cancels_what_cannot_be_read(engine: Engine) -> None:
+async def test_an_operator_cancels_an_unreadable_execution(engine: Engine) -> None:
     torn = await create(engine)
     await damage(engine, torn, required_capabilities=TORN_LIST, tags=TORN, raw_fields=TORN)
     await engine.cancel_execution(
@@ -153,7 +155,7 @@ async def test_an_operator_cancels_what_cannot_be_read(engine: Engine) -> None:
 
 
 @in_sql
-async def test_the_loops_pass_over_rows_that_cannot_be_read(engine: Engine, clock: Any) -> None:
+async def test_loops_skip_unreadable_rows(engine: Engine, clock: Any) -> None:
     torn, _ = await lost(engine, clock)
     whole, _ = await lost(engine, clock)
     await damage(engine, torn, required_capabilities=TORN_LIST, tags=TORN, policy=TORN)
@@ -165,7 +167,7 @@ async def test_the_loops_pass_over_rows_that_cannot_be_read(engine: Engine, cloc
 
 
 @in_sql
-async def test_a_failure_under_a_policy_that_cannot_be_read_is_a_typed_error(
+async def test_a_failure_under_an_unreadable_policy_is_a_typed_error(
     engine: Engine,
 ) -> None:
     ident, handle = await running(
@@ -185,7 +187,7 @@ async def test_a_failure_under_a_policy_that_cannot_be_read_is_a_typed_error(
 
 
 @on_sqlite
-async def test_a_text_that_is_not_utf_8_does_not_hold_up_the_lane(engine: Engine) -> None:
+async def test_text_that_is_not_utf_8_does_not_block_the_lane(engine: Engine) -> None:
     idents = [await create(engine, priority=9 - n) for n in range(3)]
     await damage(engine, idents[1], tags="CAST(X'7b22ff' AS TEXT)")
     works = await engine.claim_many(LANE, (), worker(), 10)
@@ -198,7 +200,7 @@ async def test_a_text_that_is_not_utf_8_does_not_hold_up_the_lane(engine: Engine
 
 
 @in_sql
-async def test_behind_a_quota_the_others_go_on(
+async def test_an_unreadable_row_behind_a_quota_does_not_block_others(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     await quota_lane(engine, cap=10)
@@ -217,7 +219,7 @@ async def test_behind_a_quota_the_others_go_on(
 
 @in_sql
 @pytest.mark.meets("flow", "cancel")
-async def test_the_cancel_of_a_flow_takes_members_that_cannot_be_read(engine: Engine) -> None:
+async def test_the_cancel_of_a_flow_includes_unreadable_members(engine: Engine) -> None:
     graph = await submit(engine, "a b c")
     await damage(
         engine, graph["b"], required_capabilities=TORN_LIST, tags=TORN, policy=TORN, raw_fields=TORN

@@ -1,4 +1,4 @@
-"""Claims of lanes under a quota: never more than it allows, in order, and nobody hidden."""
+"""Claims under quotas: the limits hold, the order is kept, and full quotas hide no other work."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_of_fifty_claims_at_once_exactly_the_cap_are_admitted(engine: Engi
 @pytest.mark.meets("quota", "cancel")
 @pytest.mark.meets("quota", "revoke")
 @pytest.mark.meets("quota", "reclaim")
-async def test_however_a_lease_ends_its_place_is_free(
+async def test_every_end_of_a_lease_frees_its_slot(
     engine: Engine, clock: ManualClock, ending: str
 ) -> None:
     await quota_lane(engine, cap=1)
@@ -116,7 +116,7 @@ async def test_the_window_slides_to_the_millisecond(engine: Engine, clock: Manua
     await sound(engine)
 
 
-async def test_a_completion_frees_the_place_but_not_the_window(
+async def test_a_completion_frees_the_slot_but_not_the_window(
     engine: Engine, clock: ManualClock
 ) -> None:
     await quota_lane(engine, cap=5, rate=1)
@@ -141,7 +141,7 @@ async def test_a_retry_is_admitted_again(engine: Engine, clock: ManualClock) -> 
     assert len(await window(engine)) == 2
 
 
-async def test_the_best_comes_first_whatever_queue_it_waits_in(engine: Engine) -> None:
+async def test_priority_order_spans_the_queues_of_a_lane(engine: Engine) -> None:
     one, two = await quota(engine, cap=10), await quota(engine, cap=10)
     made = {
         name: await create(
@@ -160,7 +160,7 @@ async def test_the_best_comes_first_whatever_queue_it_waits_in(engine: Engine) -
     assert ids(await take(engine, 10)) == [made[name] for name in "abcde"]
 
 
-async def test_a_full_quota_hides_nobody(engine: Engine) -> None:
+async def test_a_full_quota_does_not_hide_other_work(engine: Engine) -> None:
     full, roomy = await quota(engine, cap=1), await quota(engine, cap=5)
     await several(engine, 30, priority=9, policy={"quota_policy_id": str(full)})
     behind = await create(engine, priority=5, policy={"quota_policy_id": str(roomy)})
@@ -169,7 +169,7 @@ async def test_a_full_quota_hides_nobody(engine: Engine) -> None:
     assert await state(engine, behind) == await state(engine, plain) == "RUNNING"
 
 
-async def test_those_nobody_can_run_hide_nobody_behind_the_same_gate(engine: Engine) -> None:
+async def test_unrunnable_heads_do_not_hide_others_behind_their_gate(engine: Engine) -> None:
     await quota_lane(engine, cap=50)
     await several(engine, 40, priority=9, policy=GPU)
     able = await create(engine)
@@ -177,7 +177,7 @@ async def test_those_nobody_can_run_hide_nobody_behind_the_same_gate(engine: Eng
     assert len(await take(engine, 5, capabilities=("gpu", "cpu"))) == 5
 
 
-async def test_each_gets_what_he_can_run_when_many_ask_at_once(engine: Engine) -> None:
+async def test_concurrent_claims_get_work_that_fits_their_capabilities(engine: Engine) -> None:
     await quota_lane(engine, cap=6)
     for n in range(12):
         await create(engine, policy=GPU if n % 2 else None)
@@ -191,7 +191,7 @@ async def test_each_gets_what_he_can_run_when_many_ask_at_once(engine: Engine) -
             assert set((await row(engine, work.execution_id)).required_capabilities) <= set(offer)
 
 
-async def test_one_reserved_for_a_worker_goes_to_him_alone(engine: Engine) -> None:
+async def test_a_reserved_execution_goes_only_to_its_worker(engine: Engine) -> None:
     await quota_lane(engine, cap=3)
     reserved = await create(engine, priority=9)
     other = await create(engine)
@@ -201,7 +201,7 @@ async def test_one_reserved_for_a_worker_goes_to_him_alone(engine: Engine) -> No
     assert [fields(h).execution_id if h else None for h in found] == [other, reserved]
 
 
-async def test_who_was_granted_one_claims_it_although_the_quota_is_full_by_that(
+async def test_a_granted_execution_is_claimed_although_the_quota_is_full(
     engine: Engine,
 ) -> None:
     await quota_lane(engine, cap=1, rate=1)
@@ -238,7 +238,7 @@ async def test_several_lanes_share_one_quota(engine: Engine) -> None:
     await sound(engine)
 
 
-async def test_a_paused_lane_gives_nothing_and_counts_nothing(engine: Engine) -> None:
+async def test_a_paused_lane_claims_and_counts_nothing(engine: Engine) -> None:
     await quota_lane(engine, cap=5, rate=5)
     await several(engine, 2)
     await engine.pause_lane("default")
@@ -257,7 +257,7 @@ async def test_an_unknown_quota_is_refused_at_creation(engine: Engine) -> None:
     assert await dump(engine) == before
 
 
-async def test_a_closed_quota_admits_nobody_until_its_time(
+async def test_a_closed_quota_admits_nothing_until_its_time(
     engine: Engine, clock: ManualClock
 ) -> None:
     ident = await quota_lane(engine)
@@ -274,7 +274,7 @@ async def test_a_closed_quota_admits_nobody_until_its_time(
     assert len(await take(engine)) == 1
 
 
-async def test_a_spent_budget_holds_back_its_executions_and_hides_nobody(engine: Engine) -> None:
+async def test_a_spent_budget_blocks_its_executions_and_hides_no_others(engine: Engine) -> None:
     spent, left = await budget(engine, used=10), await budget(engine, used=9)
     blocked = await several(engine, 6, priority=9, policy={"budget_ids": [str(spent), str(left)]})
     able = await create(engine, policy={"budget_ids": [str(left)]})
@@ -290,7 +290,7 @@ async def test_a_spent_budget_holds_back_its_executions_and_hides_nobody(engine:
     await sound(engine)
 
 
-async def test_a_storage_error_while_looking_denies(
+async def test_a_storage_error_during_the_read_denies(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await quota_lane(engine, cap=5)
@@ -309,7 +309,7 @@ async def test_a_storage_error_while_looking_denies(
     assert len(await take(engine)) == 1
 
 
-async def test_without_a_limit_a_claim_and_a_create_ask_nothing_more(
+async def test_without_limits_claims_and_creates_read_no_limits(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is attached is read once a second at the most, so one of three tries in a row meets nothing but its own work."""
@@ -334,7 +334,7 @@ def _noted(asked: list[str], name: str, call: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["complete", "release", "open", "window", "gate"])
-async def test_a_waiting_claim_wakes_when_there_is_room(
+async def test_a_waiting_claim_wakes_when_a_slot_is_free(
     engine: Engine, clock: ManualClock, how: str
 ) -> None:
     ident = await quota_lane(engine, cap=1, rate=0 if how != "window" else 1, window_s=1)

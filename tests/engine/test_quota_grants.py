@@ -1,4 +1,4 @@
-"""Every other way to start a particular execution asks its limits as well, and a grant is asked once."""
+"""Grants and starts of one execution under limits: each is admitted once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def started(engine: Engine, ident: ExecutionId, number: int = 1) -> Any:
     )
 
 
-async def test_a_grant_holds_the_place_and_its_claim_takes_no_second(engine: Engine) -> None:
+async def test_a_grant_holds_the_slot_and_its_claim_takes_no_second(engine: Engine) -> None:
     await quota_lane(engine, cap=1, rate=5)
     first, second = await several(engine, 2)
     await engine.issue_claim_grant(grant_args(first))
@@ -52,7 +52,7 @@ async def test_a_grant_holds_the_place_and_its_claim_takes_no_second(engine: Eng
     await sound(engine)
 
 
-async def test_a_grant_that_runs_out_gives_its_place_and_its_entry_back(
+async def test_an_expired_grant_returns_its_slot_and_its_entry(
     engine: Engine, clock: ManualClock
 ) -> None:
     await quota_lane(engine, cap=1, rate=1)
@@ -69,7 +69,7 @@ async def test_a_grant_that_runs_out_gives_its_place_and_its_entry_back(
     assert await window(engine) == [clock.now_ms]
 
 
-async def test_the_rate_is_told_with_the_time_to_wait(engine: Engine, clock: ManualClock) -> None:
+async def test_a_rate_refusal_names_the_time_to_wait(engine: Engine, clock: ManualClock) -> None:
     await quota_lane(engine, rate=1)
     first, second = await several(engine, 2)
     await engine.issue_claim_grant(grant_args(first, ttl_ms=1))
@@ -91,7 +91,7 @@ async def test_a_closed_quota_refuses_by_name(engine: Engine, clock: ManualClock
     assert "closed until" in str(error)
 
 
-async def test_a_spent_budget_refuses_and_a_scheduler_passes_it_over(engine: Engine) -> None:
+async def test_a_spent_budget_refuses_and_a_scheduler_skips_the_execution(engine: Engine) -> None:
     spent = await budget(engine, used=11)
     first = await create(engine, priority=9, policy={"budget_ids": [str(spent)]})
     error = await refused(engine.issue_claim_grant(grant_args(first)), StateKind.BUDGET_EXCEEDED)
@@ -104,7 +104,7 @@ async def test_a_spent_budget_refuses_and_a_scheduler_passes_it_over(engine: Eng
     assert await state(engine, first) == "BUDGET"
 
 
-async def test_an_operator_is_bound_by_it_too(engine: Engine) -> None:
+async def test_limits_apply_to_operators(engine: Engine) -> None:
     await quota_lane(engine, cap=1)
     first, second = await several(engine, 2)
     await engine.issue_grant_and_claim(first, "default", 1_000)
@@ -150,7 +150,7 @@ async def test_taking_a_lost_attempt_over_is_an_admission(
     await sound(engine)
 
 
-async def test_a_scheduler_passes_a_full_gate_over(engine: Engine) -> None:
+async def test_a_scheduler_skips_a_full_gate(engine: Engine) -> None:
     full = await quota(engine, cap=1)
     await several(engine, 5, priority=9, policy={"quota_policy_id": str(full)})
     plain = await several(engine, 2)

@@ -1,4 +1,4 @@
-"""Work that needs more than a worker has: passed over, parked where nobody alive can take it, and let go by one who can."""
+"""Capability routing: unrunnable work is skipped, parked if no live worker can run it, and released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims import routing
 from flowfabric.engine.claims.claims import POLL_S
-from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS, Routing
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS, RECENT_CLAIM_MS, Routing
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -45,7 +45,7 @@ async def ask(
     """Asks for work, and looks around, as a worker does that has been asking for a while."""
     found = await engine.claim(lane, capabilities, worker())
     if found is None:
-        clock.advance(LOOK_EVERY_MS)
+        clock.advance(CHECK_EVERY_MS)
         found = await engine.claim(lane, capabilities, worker())
     return None if found is None else fields(found).execution_id
 
@@ -53,7 +53,7 @@ async def ask(
 # ---- parking
 
 
-async def test_what_no_live_worker_covers_is_parked_with_its_reason(
+async def test_work_that_no_live_worker_covers_is_parked_with_its_reason(
     engine: Engine, clock: ManualClock
 ) -> None:
     await engine.register_worker(registration(capabilities=frozenset({"eu"})))
@@ -67,14 +67,14 @@ async def test_what_no_live_worker_covers_is_parked_with_its_reason(
     )
 
 
-async def test_a_busy_worker_looks_around_too(engine: Engine, clock: ManualClock) -> None:
+async def test_a_busy_worker_checks_routes(engine: Engine, clock: ManualClock) -> None:
     await engine.register_worker(registration())
     for _ in range(3):
         await create(engine)
     ident = await create(engine, policy=needs("gpu"), priority=9)
     await claim(engine)
     assert await state(engine, ident) == "READY"
-    clock.advance(LOOK_EVERY_MS - 1)
+    clock.advance(CHECK_EVERY_MS - 1)
     await claim(engine)
     assert await state(engine, ident) == "READY"
     clock.advance(1)
@@ -82,7 +82,7 @@ async def test_a_busy_worker_looks_around_too(engine: Engine, clock: ManualClock
     assert await state(engine, ident) == "ROUTE"
 
 
-async def test_what_a_specialist_covers_is_only_passed_over(
+async def test_work_that_a_specialist_covers_is_only_skipped(
     engine: Engine, clock: ManualClock
 ) -> None:
     await engine.register_worker(registration("plain"))
@@ -93,7 +93,7 @@ async def test_what_a_specialist_covers_is_only_passed_over(
     assert await ask(engine, clock, "gpu") == ident
 
 
-async def test_nothing_is_parked_where_no_worker_is_registered(
+async def test_nothing_is_parked_without_registered_workers(
     engine: Engine, clock: ManualClock
 ) -> None:
     await engine.register_worker(registration(namespace="elsewhere"))
@@ -106,8 +106,8 @@ async def test_nothing_is_parked_where_no_worker_is_registered(
 async def test_a_long_head_is_parked_page_by_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routing, "HEADS", 5)
-    monkeypatch.setattr(routing, "MOST_HEADS", 15)
+    monkeypatch.setattr(routing, "HEAD_PAGE", 5)
+    monkeypatch.setattr(routing, "MAX_HEADS", 15)
     await engine.register_worker(registration())
     for _ in range(22):
         await create(engine, policy=needs("gpu"), priority=9)
@@ -119,7 +119,7 @@ async def test_a_long_head_is_parked_page_by_page(
     assert len(await engine.scan_eligible_executions(LANE)) == 22
 
 
-async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(
+async def test_a_capable_claimer_gets_parked_work_without_registration(
     engine: Engine, clock: ManualClock
 ) -> None:
     await engine.register_worker(registration())
@@ -131,7 +131,7 @@ async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(
     assert await ask(engine, clock, "gpu") == ident
 
 
-async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(
+async def test_work_of_an_unregistered_specialist_that_claims_is_not_parked(
     engine: Engine, clock: ManualClock
 ) -> None:
     """Those who look past it do not park it again and again under its hands."""
@@ -145,12 +145,12 @@ async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(
         taken.add(await ask(engine, clock, "gpu"))
     assert taken == made
     late = await create(engine, policy=needs("gpu"))
-    clock.advance(ASKED_LATELY_MS)
+    clock.advance(RECENT_CLAIM_MS)
     assert await ask(engine, clock) is None
     assert await state(engine, late) == "ROUTE"
 
 
-async def test_a_waiting_claim_of_an_unregistered_worker_gets_it_too(
+async def test_a_waiting_claim_of_an_unregistered_worker_gets_parked_work(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 0.01)
@@ -158,13 +158,13 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_it_too(
     await engine.block_route(ident, "waiting_for_capable_worker")
     waiting = asyncio.ensure_future(engine.claim(LANE, ("gpu",), worker(max_wait_ms=60_000)))
     await parked(engine, "ready", LANE)
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     async with asyncio.timeout(10):
         handle = await waiting
     assert handle is not None and fields(handle).execution_id == ident
 
 
-async def test_a_worker_that_registers_while_its_work_is_being_parked_is_not_missed(
+async def test_work_parked_during_a_registration_is_released(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for parked work before there is any; the one who parks looks for workers afterwards."""
@@ -183,7 +183,7 @@ async def test_a_worker_that_registers_while_its_work_is_being_parked_is_not_mis
     assert done and await state(engine, ident) == "READY"
 
 
-async def test_what_was_claimed_meanwhile_is_not_parked(
+async def test_work_claimed_meanwhile_is_not_parked(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await engine.register_worker(registration())
@@ -212,7 +212,7 @@ async def test_new_capabilities_of_a_known_worker_release_at_once(engine: Engine
     assert await state(engine, ident) == "READY"
 
 
-async def test_the_sweep_goes_on_behind_those_it_looked_at(
+async def test_a_release_continues_behind_the_last_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many that nobody can take, the oldest, do not hide the one behind them."""
@@ -255,7 +255,7 @@ async def two(kind: str, clock: ManualClock, folder: Path) -> AsyncIterator[tupl
 
 
 @pytest.mark.parametrize("kind", STORES)
-async def test_a_registration_elsewhere_wakes_the_claim_that_waits_here(
+async def test_a_registration_in_another_engine_wakes_a_waiting_claim(
     kind: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_watch, "WATCH_INTERVAL_S", 0.005)
@@ -274,7 +274,7 @@ async def test_a_registration_elsewhere_wakes_the_claim_that_waits_here(
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite-file", "postgres"])
-async def test_a_registrant_that_died_halfway_is_helped_by_the_loop_of_another(
+async def test_the_loop_releases_work_of_a_registration_that_died(
     kind: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wake-up reaches the loop elsewhere long before its interval, which is all there is between processes on SQLite."""
@@ -300,7 +300,7 @@ async def test_a_registrant_that_died_halfway_is_helped_by_the_loop_of_another(
 
 
 @pytest.mark.parametrize("kind", STORES)
-async def test_each_gets_what_it_can_run_and_all_is_run(
+async def test_every_execution_runs_on_a_capable_worker(
     kind: str, clock: ManualClock, tmp_path: Path
 ) -> None:
     sets = [("a",), ("b",), ("a", "b"), ()]

@@ -170,10 +170,10 @@ def late_report_acts(patch: Patch) -> None:
 
 @mutant
 def forged_report_counts(patch: Patch) -> None:
-    async def was_granted(*_: Any) -> None:
+    async def check_granted(*_: Any) -> None:
         pass
 
-    patch.setattr(engine_budgets, "was_granted", was_granted)
+    patch.setattr(engine_budgets, "check_granted", check_granted)
 
 
 @mutant

@@ -145,7 +145,7 @@ def quorum_needs_one_less(patch: Patch) -> None:
 
 def hearing(patch: Patch, change: Callable[[Sequence[ExecutionId]], Sequence[ExecutionId]]) -> None:
     """The cascade gets other executions than those that ended beside a claim."""
-    honest = Holder._settled
+    honest = Holder._after_completions
 
     async def settled(self: Holder, *said: Any) -> Any:
         cascade = self._core.cascade
@@ -154,7 +154,7 @@ def hearing(patch: Patch, change: Callable[[Sequence[ExecutionId]], Sequence[Exe
             inner.setattr(cascade, "ended", lambda idents: ended(change(idents)))
             return await honest(self, *said)
 
-    patch.setattr(Holder, "_settled", settled)
+    patch.setattr(Holder, "_after_completions", settled)
 
 
 @mutant

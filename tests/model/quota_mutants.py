@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.claims import gated_claims, quota_cache
-from flowfabric.engine.claims.claims import Claims, _claiming
+from flowfabric.engine.claims.claimer import sweep_plan
+from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.quota_cache import QuotaCache
-from flowfabric.engine.engine import Engine
 from flowfabric.engine.executions import create
 from flowfabric.engine.limits import quota_maintenance
 from flowfabric.engine.workers.retention import Retention
@@ -211,16 +211,16 @@ def a_grant_is_asked_again(patch: Patch) -> None:
 
 @mutant
 def gates_are_not_asked_beside_an_end(patch: Patch) -> None:
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
-        return await self._store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
+        return await self._store.commit_and_sweep(plans, sweep_plan(claimer), claimer.wanted)
 
     patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 @mutant
 def what_ends_makes_no_room_for_the_next(patch: Patch) -> None:
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
-        rows, _ = await self._ask(claimer)
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
+        rows, _ = await self._claim_now(claimer)
         return await self._store.commit_many(plans), rows
 
     patch.setattr(Claims, "commit_and_claim", commit_and_claim)

@@ -10,6 +10,7 @@ from msgspec import structs
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
+from flowfabric.engine.operation import operation
 from flowfabric.plan import Applied
 
 from .mutants import Patch, Plant
@@ -23,21 +24,29 @@ def mutant(plant: Plant) -> Plant:
     return plant
 
 
+def planted(patch: Patch, broken: Callable[..., Any]) -> None:
+    """Replaces `Engine.complete_and_claim`, which is bound to the method that declares it."""
+    name = "complete_and_claim"
+    broken.__qualname__ = f"{Holder.__name__}.{name}"
+    declared = operation(broken)
+    declared.__set_name__(Engine, name)
+    patch.setattr(Engine, name, declared)
+
+
 def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Several]]) -> None:
-    """What is told of the ends and of the claims is not what happened."""
-    honest = Holder.complete_and_claim
+    """The answers of completions and claims are changed."""
 
-    async def complete_and_claim(self: Engine, *said: Any) -> tuple[Several, Several]:
-        return change(*await honest(self, *said))
+    async def complete_and_claim(self: Holder, *args: Any) -> tuple[Several, Several]:
+        return change(*await Holder.complete_and_claim(self, *args))
 
-    patch.setattr(Holder, "complete_and_claim", complete_and_claim)
+    planted(patch, complete_and_claim)
 
 
 def claiming(patch: Patch, **changes: Callable[[Any], Any]) -> None:
     """Something else is claimed than was asked for."""
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         changed = {field: change(getattr(claimer, field)) for field, change in changes.items()}
         return await honest(self, plans, structs.replace(claimer, **changed))
 
@@ -59,15 +68,15 @@ def ends_are_told_in_the_wrong_order(patch: Patch) -> None:
 
 @mutant
 def ends_swap_their_results(patch: Patch) -> None:
-    honest = Holder._ends_of
+    honest = Holder._completions
 
-    def ends_of(self: Engine, many: Any) -> Any:
+    def ends_of(self: Holder, many: Any) -> Any:
         return honest(
             self,
             [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)],
         )
 
-    patch.setattr(Holder, "_ends_of", ends_of)
+    patch.setattr(Holder, "_completions", ends_of)
 
 
 @mutant
@@ -75,7 +84,7 @@ def first_end_is_not_sent(patch: Patch) -> None:
     """The first of several ends is told as done, and nothing was sent."""
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         done, rows = await honest(self, plans[1:], claimer)
         return [*(Applied(0, (None,)) for _ in plans[:1]), *done], rows
 
@@ -104,7 +113,7 @@ def what_was_claimed_beside_an_end_is_not_told(patch: Patch) -> None:
 def refused_end_stops_the_claim(patch: Patch) -> None:
     honest = Claims.commit_and_claim
 
-    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+    async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
         done = await self._store.commit_many(plans) if plans else []
         return done, (await honest(self, (), claimer))[1] if all(
             isinstance(each, Applied) for each in done
@@ -115,14 +124,12 @@ def refused_end_stops_the_claim(patch: Patch) -> None:
 
 @mutant
 def nobody_looks_around_beside_an_end(patch: Patch) -> None:
-    honest = Holder.complete_and_claim
-
-    async def complete_and_claim(self: Engine, *said: Any) -> Any:
+    async def complete_and_claim(self: Holder, *args: Any) -> Any:
         async def nothing(*_: Any) -> bool:
             return False
 
         with patch.context() as inner:
-            inner.setattr(self, "_look_around", nothing)
-            return await honest(self, *said)
+            inner.setattr(self._claims, "check_routes", nothing)
+            return await Holder.complete_and_claim(self, *args)
 
-    patch.setattr(Holder, "complete_and_claim", complete_and_claim)
+    planted(patch, complete_and_claim)

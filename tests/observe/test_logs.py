@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric import App, Engine, ExecutionPolicy, Worker, memory_engine
 from flowfabric.codec.handle import decode_fields
-from flowfabric.engine.claims.routing import LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS
 from flowfabric.errors import ConfigError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.lease import LeaseFence
@@ -207,7 +207,7 @@ async def test_executions_without_a_capable_worker_are_logged(out: io.StringIO) 
     ident = await create(engine, policy=needs)
     for _ in range(2):
         assert await engine.claim(LANE, (), worker()) is None
-        clock.advance(LOOK_EVERY_MS)
+        clock.advance(CHECK_EVERY_MS)
     (said,) = (each for each in lines(out) if each["logger"] == "flowfabric.routes")
     assert (said["lane"], said["execution_ids"], said["missing"]) == (LANE, [str(ident)], ["gpu"])
 

@@ -15,7 +15,7 @@ from flowfabric.sdk import producer
 from flowfabric.server import endpoint
 from flowfabric.server.lifecycle import serve
 from flowfabric.server.pending_claims import ClaimOwner, PendingClaims
-from tests.engine.test_claims_called_off import Held
+from tests.engine.test_cancelled_claims import Held
 from tests.remote.served import TOKEN, settings
 from tests.sdk.processes import STORES, eventually, url_on
 

@@ -14,7 +14,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.server.app import Server, build
 from flowfabric.wire.json_codec import encode
-from tests.engine.test_claims_called_off import Held
+from tests.engine.test_cancelled_claims import Held
 from tests.server.client import (
     ADMIN,
     Client,

@@ -1,4 +1,4 @@
-"""Which documented capability flags an engine has."""
+"""The capability flags of engines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OFFERED_NOWHERE = {"subscribe_instance_tags"}
 
 
 def offered_by(engine: type) -> dict[str, bool]:
-    """A flag is true exactly when the operation works on this kind of engine."""
+    """A flag is true if this kind of engine has the operation."""
     return {
         flag: flag not in _OFFERED_NOWHERE
         and callable(getattr(engine, _OFFERED_BY.get(flag, flag), None))
@@ -61,7 +61,7 @@ def offered_by(engine: type) -> dict[str, bool]:
 
 
 def package_version() -> dict[str, int]:
-    from importlib.metadata import PackageNotFoundError, version  # a tenth of the import time
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     try:
         numbers = version("flowfabric").split(".")

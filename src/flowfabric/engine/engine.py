@@ -47,7 +47,8 @@ class Engine(LocalEngineProtocol):
         self._closed = False
 
     def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
-        bound: Callable[P, R] = method.__get__(self.parts.named(method.__qualname__.split(".")[0]))
+        part = self.parts.named(method.__qualname__.split(".")[0])
+        bound: Callable[P, R] = getattr(part, method.__name__)
         return bound
 
     @property

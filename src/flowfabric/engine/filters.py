@@ -1,4 +1,4 @@
-"""Who a scanner or a subscriber cares about."""
+"""Filters of scanners and subscribers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowfabric.model.worker import Routed
 
 
 def checked_filter(wanted: object) -> ScannerFilter:
-    """A caller's filter; None asks for everything."""
+    """The filter given; None passes everything."""
     if wanted is None:
         return ScannerFilter()
     if not isinstance(wanted, ScannerFilter):
@@ -26,7 +26,7 @@ def checked_filter(wanted: object) -> ScannerFilter:
 
 
 def passes(execution: Execution | Routed, wanted: ScannerFilter | None) -> bool:
-    """Whether an execution is among those a scanner was told to work on."""
+    """Whether an execution passes the filter of a scanner."""
     if wanted is None or wanted.empty:
         return True
     if wanted.namespace is not None and execution.namespace != wanted.namespace:
@@ -40,7 +40,7 @@ def passes(execution: Execution | Routed, wanted: ScannerFilter | None) -> bool:
 
 
 def tagged(tags: str, key: str, value: str) -> bool:
-    """Tags that cannot be read are no tags: one damaged row must not hold up the others."""
+    """Unreadable tags count as none, so that a damaged row does not stop the others."""
     try:
         return stored_tags(tags).get(key) == value
     except Corruption:

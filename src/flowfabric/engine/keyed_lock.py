@@ -1,4 +1,4 @@
-"""Taking turns inside one process, so that callers who change the same thing do not refuse each other."""
+"""A lock per key, so that callers of one process do not refuse each other's commits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLock:
-    """A lock per key, for as long as anybody wants it."""
+    """Keeps a lock only while it has users."""
 
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}

@@ -12,27 +12,30 @@ _DIMENSION = re.compile(r"budget \S+: (.+) \d+/\d+\Z")
 
 
 class Telemetry:
-    """Receives events that calls from outside do not show. Does nothing; override what is needed, and never raise.
+    """Receives events that the public calls do not show. Override some methods; none may raise.
 
-    Calls may come from several threads.
+    Calls come from several threads.
     """
 
     def scanner_cycle(self, name: str, seconds: float) -> None:
-        """A background loop finished a pass."""
+        """A pass of a background loop ended."""
 
     def scanner_errors(self, name: str, n: int = 1) -> None:
-        """A pass failed, or so many of the things it saw to."""
+        """A pass failed, or `n` items of a pass did."""
 
     def claimed(self, lane: str, seconds: float) -> None:
-        """A claim was answered, with work or without. A claim that waits for work is not timed."""
+        """A claim returned, with or without work. A claim that waits is not timed."""
 
     def lease_renewed(self, outcome: str) -> None:
-        """A renewal was answered: `ok` or `error`."""
+        """A renewal returned: `ok` or `error`."""
 
     def lease_expired(self, lane: str, n: int = 1) -> None: ...
 
     def attempt_ended(self, lane: str, outcome: str, execution: ExecutionId | None = None) -> None:
-        """An attempt ended: `ok`, `error`, `timeout`, `cancelled` or `retry`; `execution` when it ended with it."""
+        """An attempt ended: `ok`, `error`, `timeout`, `cancelled` or `retry`.
+
+        `execution` is given if the execution ended with it.
+        """
 
     def attempt_failed(self, lane: str, category: str) -> None: ...
 
@@ -42,47 +45,47 @@ class Telemetry:
     def edge_policy_set(self, policy: str) -> None: ...
 
     def reclaimed(self, outcome: str) -> None:
-        """What came of taking lost work over: `claimed`, `cap_exceeded` (it was lost too often) or `not_reclaimable`."""
+        """A reclaim returned: `claimed`, `cap_exceeded` (lost too often) or `not_reclaimable`."""
 
     def siblings_cancelled(self, reason: str, cancelled: int, ended: int) -> None:
-        """A group that has fired cancelled so many of those it listed; the others had ended by themselves."""
+        """A group that fired cancelled some of its listed members; the others had ended."""
 
     def siblings_reconciled(self, action: str) -> None:
-        """What became of a queued group that was looked at again."""
+        """A queued group was reconciled."""
 
     def budget_hit(self, dimension: str) -> None:
-        """A spent budget held an execution back, or refused a report."""
+        """A spent budget blocked an execution, or refused a report."""
 
     def quota_hit(self, reason: str) -> None:
-        """A quota had no room: `rate` or `concurrency`."""
+        """A quota was full: `rate` or `concurrency`."""
 
     def worker_at_capacity(self) -> None:
-        """A worker would take more and has no room."""
+        """A worker with work available has every slot in use."""
 
     def shutdown_timeout(self) -> None:
-        """What was under way did not end within the grace."""
+        """Running work did not end within the grace period."""
 
 
 NO_TELEMETRY = Telemetry()
 
 
 class TelemetrySlot:
-    """The listener of one engine. Parts hold the slot, so a listener that is set later reaches all of them."""
+    """The listener of one engine. Parts hold the slot, so a listener set later reaches them all."""
 
     def __init__(self) -> None:
         self.listener: Telemetry = NO_TELEMETRY
 
 
-def report_refusal(onlooker: Telemetry, error: EngineError) -> None:
-    """A start was refused: whether that was a limit, and which."""
+def report_refusal(listener: Telemetry, error: EngineError) -> None:
+    """Reports the limit that refused a start, if any."""
     match error:
         case Contention(kind=ContentionKind.RATE_LIMIT_EXCEEDED):
-            onlooker.quota_hit("rate")
+            listener.quota_hit("rate")
         case Contention(kind=ContentionKind.CONCURRENCY_LIMIT_EXCEEDED):
-            onlooker.quota_hit("concurrency")
+            listener.quota_hit("concurrency")
         case StateError(kind=StateKind.BUDGET_EXCEEDED, detail=detail):
             found = _DIMENSION.match(detail)
-            onlooker.budget_hit(found[1] if found else "unknown")
+            listener.budget_hit(found[1] if found else "unknown")
 
 
 def report_failure(

@@ -1,10 +1,9 @@
-"""Every argument is bounded and checked before anything is written; the error names the field and what is accepted."""
+"""Checks of arguments. An error names the field and what is accepted."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -63,7 +62,7 @@ def optional_text(value: object, field: str, most: int = MAX_REASON_BYTES) -> st
 
 
 def is_storable(value: str) -> bool:
-    """Not every store takes a NUL or half a surrogate pair, so none does."""
+    """Some stores reject NUL and unpaired surrogates, so all do."""
     if "\0" in value:
         return False
     try:
@@ -107,26 +106,30 @@ def optional_uuid(value: object, field: str) -> UUID | None:
     return value
 
 
-def flow_id(value: object, field: str = "flow_id") -> UUID:
-    """A UUID, or its text."""
+def _uuid(value: object) -> UUID | None:
     if isinstance(value, UUID):
         return value
     try:
         return parse_uuid(value if isinstance(value, str) else "")
     except ValueError:
-        raise invalid(field, "a UUID", value) from None
+        return None
+
+
+def flow_id(value: object, field: str = "flow_id") -> UUID:
+    """A UUID, or its text."""
+    found = _uuid(value)
+    if found is None:
+        raise invalid(field, "a UUID", value)
+    return found
 
 
 def limit_id(value: object, field: str) -> UUID:
     """The id of a budget or a quota: a UUID, or its text."""
-    if isinstance(value, UUID):
-        return value
-    try:
-        return parse_uuid(value if isinstance(value, str) else "")
-    except ValueError:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT, f"invalid {field}: {str(value)!r:.80}"
-        ) from None
+    found = _uuid(value)
+    if found is None:
+        detail = f"invalid {field}: {str(value)!r:.80}"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return found
 
 
 _FLOW_TAG = re.compile(r"[a-z][a-z0-9_]*\.")
@@ -147,7 +150,7 @@ def flow_tag_key(key: object) -> str:
 
 
 def limit(value: object, most: int, field: str = "limit") -> int:
-    """A page size. Over the cap is cut to it; zero asks for an empty page."""
+    """A page size, cut to `most`. Zero asks for an empty page."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise invalid(field, f"a whole number from 0 to {most}", value)
     return min(value, most)
@@ -161,16 +164,16 @@ def claim_policy(policy: object) -> ClaimPolicy:
     ttl_ms(policy.lease_ttl_ms)
     if policy.max_wait_ms is not None:
         whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_WAIT_MS)
-    claimed_namespace(policy.namespace)
+    optional_namespace(policy.namespace)
     return policy
 
 
-def claimed_namespace(value: object, field: str = "namespace") -> str | None:
-    """A namespace whose work is asked for; None stands for all of them."""
+def optional_namespace(value: object, field: str = "namespace") -> str | None:
+    """A namespace; None stands for the default of the operation, or for all."""
     return None if value is None else name(value, field)
 
 
-def partition_matches(stated: Any, actual: int, field: str = "partition") -> None:
+def partition_matches(stated: object, actual: int, field: str = "partition") -> None:
     if stated is not None and partition_key(stated, field) != actual:
         raise invalid(field, f"the partition inside the execution id ({actual})", stated)
 
@@ -187,7 +190,7 @@ def payload_schema(value: object) -> None:
 
 
 def approvers(value: object) -> list[str]:
-    """Different names, each with a link of its own."""
+    """Distinct names, each with its own link."""
     if (
         not isinstance(value, list | tuple)
         or len(value) > MAX_APPROVERS
@@ -201,7 +204,7 @@ def approvers(value: object) -> list[str]:
 
 
 def creation(args: object) -> CreateExecutionArgs:
-    """A create, checked from end to end, with its payload and tags copied."""
+    """A checked create, with mutable payloads and tags copied."""
     if not isinstance(args, CreateExecutionArgs):
         raise invalid("args", "CreateExecutionArgs", args)
     ident = execution_id(args.execution_id)
@@ -238,7 +241,3 @@ def creation(args: object) -> CreateExecutionArgs:
         input_payload=data,
         tags=held,
     )
-
-
-def optional_namespace(value: object) -> str | None:
-    return None if value is None else name(value, "namespace")

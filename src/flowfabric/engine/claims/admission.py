@@ -1,12 +1,16 @@
-"""Decisions that let one execution start, within the limits it is under."""
+"""Decisions that start one execution, within its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
 
 from flowfabric.engine.claims.quota_cache import ExecutionLimits
 from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_one
 from flowfabric.engine.telemetry import report_refusal
 from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId
@@ -18,11 +22,17 @@ from flowfabric.rules.executions.quarantine import unknown_budgets
 from flowfabric.store.port import Get
 
 MAX_ADMISSIONS_ELSEWHERE = 1_000
-"""Admissions of other callers move the version of a quota; they count as tries only past this number."""
+"""Admissions by other callers change a quota's version; only more than these count as tries."""
+
+
+class _LimitColumns(Struct, frozen=True):
+    lane_id: str
+    quota_policy_id: UUID | None
+    budget_ids: tuple[str, ...]
 
 
 class Admission:
-    """Runs a rule as `Core.decide` does, with the lane, the grant and the limits in the snapshot."""
+    """Runs a rule over a snapshot with the lane, the grant and the limits of the execution."""
 
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
@@ -55,20 +65,20 @@ class Admission:
             raise
 
     async def _limits_of(self, ident: ExecutionId) -> tuple[str, ExecutionLimits | None]:
-        """The lane of an execution and its limits, which are known only once the execution is read."""
-        columns = ("lane_id", "quota_policy_id", "budget_ids")
-        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), columns)
-        rows = (await self._store.load((read,))).rows[0]
-        if not rows:
+        """The lane of an execution and its limits; None if it has none."""
+        key, columns = (ident.partition_index, ident.uuid), _LimitColumns.__struct_fields__
+        found = await load_one(self._store, Get("ff_exec_core", key, columns), _LimitColumns)
+        if found is None:
             return "", None
-        lane, quota_id, budgets = rows[0]
-        if unknown_budgets(budgets):
+        if unknown_budgets(found.budget_ids):
             raise Corruption("budget_ids cannot be read", ident)
-        if quota_id is None:
-            return lane, ExecutionLimits(None, budgets) if budgets else None
-        found = (await self._store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0]
-        quota = QuotaPolicy(*found[0]) if found else None
-        return lane, ExecutionLimits(quota, budgets)
+        if found.quota_policy_id is None and not found.budget_ids:
+            return found.lane_id, None
+        quota = None
+        if found.quota_policy_id is not None:
+            read = Get("ff_quota_policy", (found.quota_policy_id,))
+            quota = await load_one(self._store, read, QuotaPolicy)
+        return found.lane_id, ExecutionLimits(quota, found.budget_ids)
 
 
 def _admitted_elsewhere(refused: Plan) -> bool:

@@ -12,21 +12,21 @@ from msgspec import structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
-from flowfabric.engine.claims.gated_claims import SHORTEST_WAIT_S, Claimer, GatedClaims, NextOpening
+from flowfabric.engine.claims.claimed_rows import ClaimedRows, claimed_at
+from flowfabric.engine.claims.claimer import Claimer, claimer_of, sweep_plan
+from flowfabric.engine.claims.gated_claims import GatedClaims
 from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
+from flowfabric.engine.claims.next_opening import NO_OPENING, SHORTEST_WAIT_S, NextOpening
 from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import hold_claimed
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
-from flowfabric.model.attempt import Attempt
 from flowfabric.model.event import LEASE_EVENTS
-from flowfabric.model.execution import stored_tags
 from flowfabric.model.lease import (
-    MAX_CLAIM_BATCH,
     Claimed,
     ClaimExecutionArgs,
     ClaimPolicy,
@@ -38,8 +38,7 @@ from flowfabric.model.lease import (
     ResumeToken,
     Work,
 )
-from flowfabric.model.policy import check_worker_capabilities, stored_policy
-from flowfabric.plan import Applied, Plan
+from flowfabric.plan import Plan
 from flowfabric.rules.claims import claims
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.leases import attempts, reclaim
@@ -52,9 +51,8 @@ log = logging.getLogger("flowfabric.engine")
 T = TypeVar("T")
 
 POLL_S = 5.0
-CALM_S = 0.02
-"""At least this long between two looks at a quota that is full, however many leases end meanwhile."""
-AT_ANY_TIME = NextOpening()
+QUOTA_PAUSE_S = 0.02
+"""The shortest time between two claims of a waiter whose quota is full, however many leases end."""
 
 
 class Claims:
@@ -72,22 +70,19 @@ class Claims:
         rotation: NamespaceRotation,
     ) -> None:
         self._core, self._store = core, core.store
-        (
-            self._leases,
-            self._routing,
-            self._admission,
-            self._gated,
-            self._limit_cache,
-            self._idle_poll,
-            self._rotation,
-        ) = leases, routing, admission, gated, limit_cache, idle_poll, rotation
+        self._leases, self._rows = leases, ClaimedRows(core.store.tag, leases)
+        self._routing, self._rotation = routing, rotation
+        self._admission, self._gated, self._limit_cache = admission, gated, limit_cache
+        self._idle_poll = idle_poll
+
+    # ---- the best executions of a lane
 
     async def claim_many(
         self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int
     ) -> list[Work]:
-        """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing.
+        """Claims up to n executions of a lane, best first, each with its payload.
 
-        A call that may wait may be cancelled: what it had been granted by then is given back.
+        Waits only while nothing is claimable. A cancelled call gives back what it was granted.
         """
         claimer = claimer_of(lane, capabilities, policy, n)
         if policy.max_wait_ms:
@@ -102,38 +97,40 @@ class Claims:
         self._core.telemetry.listener.claimed(lane, time.perf_counter() - began)
 
     async def _claim_many(self, claimer: Claimer, policy: ClaimPolicy) -> list[Work]:
-        rows, _ = await self._ask(claimer)
+        rows, _ = await self._claim_now(claimer)
         try:
-            again = await self.looked_around(claimer, granted_at(rows, claimer)) and not rows
+            released = await self.check_routes(claimer, claimed_at(rows, claimer.ttl_ms))
         except BaseException:
             await self.give_back(claimer, rows)
             raise
-        if again:
-            rows, _ = await self._ask(claimer)
+        if released and not rows:
+            rows, _ = await self._claim_now(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
         return await self.works(rows, policy)
 
-    async def _ask(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
-        """What there is now. Where nothing is under a limit, the place is asked in one statement."""
+    async def _claim_now(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
+        """Claims without waiting. A queue without limits takes one statement."""
         if claimer.namespace is None:
-            return await self._ask_in_turn(claimer)
+            return await self._claim_in_rotation(claimer)
         if await self._limit_cache.gates(claimer.lane, claimer.namespace):
-            return await self._whole(claimer, self._gated.claim(claimer), lambda found: found[0])
-        sweeping = self._store.sweep(_claiming(claimer), claimer.wanted)
-        return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
+            return await self._completed(
+                claimer, self._gated.claim(claimer), lambda found: found[0]
+            )
+        sweep = self._store.sweep(sweep_plan(claimer), claimer.wanted)
+        return await self._completed(claimer, sweep, lambda rows: rows), NO_OPENING
 
-    async def _ask_in_turn(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
-        """Namespace after namespace, until as much was found as is wanted. The next call begins behind the last of them."""
+    async def _claim_in_rotation(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
+        """Claims in one namespace after the other. The next call starts behind the last of them."""
         rows: list[Row] = []
-        later = AT_ANY_TIME
+        opening = NO_OPENING
         try:
             async for namespace in self._rotation.namespaces(claimer.lane):
-                found, said = await self._ask(
+                found, next_opening = await self._claim_now(
                     structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows))
                 )
                 rows += found
-                later = later.beside(said)
+                opening = opening.combined_with(next_opening)
                 if len(rows) >= claimer.wanted:
                     break
         except Exception:
@@ -142,178 +139,135 @@ class Claims:
         except BaseException:
             await self.give_back(claimer, rows)
             raise
-        return rows, later
+        return rows, opening
 
-    async def looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
-        return await self._routing.look_around(
+    async def check_routes(self, claimer: Claimer, now_ms: int | None = None) -> bool:
+        """Whether parked executions were released, so another claim may succeed."""
+        return await self._routing.check_routes(
             claimer.lane, claimer.namespace, claimer.capabilities, now_ms
         )
 
     async def commit_and_claim(
         self, plans: Sequence[Plan], claimer: Claimer
-    ) -> tuple[Sequence[Any], list[Row]]:
-        """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
-        next learns why.
+    ) -> tuple[Sequence[object], list[Row]]:
+        """Commits plans and claims, in one round trip unless a limit has to be read in between.
+
+        A claim that fails claims nothing; the next one raises the error.
         """
-        done: Sequence[Any] = ()
+        done: Sequence[object] = ()
         try:
             if (
                 plans
                 and claimer.namespace is not None
                 and not await self._limit_cache.gates(claimer.lane, claimer.namespace)
             ):
-                turning = self._store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
-                return await self._whole(claimer, turning, lambda turned: turned[1])
+                both = self._store.commit_and_sweep(plans, sweep_plan(claimer), claimer.wanted)
+                return await self._completed(claimer, both, lambda found: found[1])
             done = await self._store.commit_many(plans) if plans else ()
-            return done, (await self._ask(claimer))[0]
-        except Exception as error:  # whatever it is, it may be the fault of what was to be claimed: the ends are looked into
+            return done, (await self._claim_now(claimer))[0]
+        except Exception as error:  # the claim may have caused it, so each plan is examined
             return done or [error] * len(plans), []
 
-    async def _whole(
-        self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]
+    async def _completed(
+        self, claimer: Claimer, claim: Awaitable[T], rows_of: Callable[[T], list[Row]]
     ) -> T:
-        """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back.
+        """Awaits a claim. When the caller is cancelled, the claim completes and is given back.
 
-        Not so for those who do not wait: they have their answer in a moment, and the shield costs more than most of that.
+        A claim that does not wait is not shielded: it is short, and the shield costs more.
         """
         if not claimer.waits:
-            return await asked
-        asking = asyncio.ensure_future(asked)
+            return await claim
+        running = asyncio.ensure_future(claim)
         try:
-            return await asyncio.shield(asking)
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
-            await asyncio.wait({asking})
-            if not asking.cancelled() and asking.exception() is None:
-                await self.give_back(claimer, rows_of(asking.result()))
+            await asyncio.wait({running})
+            if not running.cancelled() and running.exception() is None:
+                await self.give_back(claimer, rows_of(running.result()))
             raise
 
     async def give_back(self, claimer: Claimer, rows: list[Row]) -> None:
-        """Each goes on with the same attempt, in the hands of whoever asks next."""
+        """Requeues claimed executions; their attempts continue with the next claim."""
         for row in rows:
-            fields, _ = self._claimed_fields(row, claimer.ttl_ms, claimer.instance)
+            lease = self._rows.lease(row, claimer.ttl_ms, claimer.instance)
             try:
                 await self._core.run_fenced(
-                    fields, attempts.delay(fields, await self._store.now_ms())
+                    lease, attempts.delay(lease, await self._store.now_ms())
                 )
             except EngineError as error:
                 log.warning(
-                    "%s: nobody waits for it, and it could not be given back: %s",
-                    fields.execution_id,
-                    error,
+                    "claimed execution could not be given back after its claim was cancelled",
+                    extra={"execution_id": str(lease.execution_id), "error": str(error)},
                 )
 
-    async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
-        """Parked on the lane's bells, with a slow look as the net. Where a quota is full, whatever ends may make room."""
-        until = time.monotonic() + seconds
-        topics = (("ready", claimer.lane), (GATES, claimer.lane), (QUOTAS, None))
-        later = AT_ANY_TIME
-        while True:
-            listening = later.busy
-            with self._store.hub.waiter(
-                *topics, *(((LEASE_EVENTS, None),) if listening else ())
-            ) as bell:
-                asked = time.monotonic()
-                rows, later = await self._ask(claimer)
-                if rows or time.monotonic() >= until:
-                    return rows
-                if later.busy and not listening:
-                    continue
-                if later.opens_at_ms is None and not later.busy:
-                    await self._rest(bell, claimer, asked, until)
-                else:
-                    await self._wait_for_room(bell, claimer, later, until)
-            if listening:
-                await asyncio.sleep(max(asked + CALM_S - time.monotonic(), 0))
-
-    async def _rest(self, bell: Waiter, claimer: Claimer, asked: float, until: float) -> None:
-        """Until a bell rings, the time is up, or somebody of this process has seen that the lane is not empty."""
-        known, something = asked, False
-        while not something:
-            left = until - time.monotonic()
-            wait_s = self._idle_poll.wait_s(claimer.place, known, POLL_S)
-            if await bell.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
-                return
-            if claimer.capabilities and await self.looked_around(claimer):
-                return
-            something, known = await self._idle_poll.look(claimer.place, known)
-
-    async def _wait_for_room(
-        self, bell: Waiter, claimer: Claimer, later: NextOpening, until: float
-    ) -> None:
-        """As long as a quota is full, at the most as long as claims rest between two looks."""
-        left = until - time.monotonic()
-        if (
-            not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S))
-            and claimer.capabilities
-        ):
-            await self.looked_around(claimer)
-
     async def works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
-        """All but those that cannot be read: these are leased already, so their leases are given up."""
+        """The work of claimed rows. An unreadable execution is held and its lease released."""
         works: list[Work] = []
         damaged: list[tuple[HandleFields, str]] = []
         for row in rows:
-            fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
+            lease = self._rows.lease(row, policy.lease_ttl_ms, policy.worker_instance_id)
             try:
-                works.append(self._work(row, fields, was, policy))
+                works.append(self._rows.work(row, lease, policy))
             except Corruption as error:
-                damaged.append((fields, error.what.partition(" ")[0]))
+                damaged.append((lease, error.what.partition(" ")[0]))
         if damaged:
             await hold_claimed(self._store, damaged)
         return works
 
-    def _work(self, row: Row, fields: HandleFields, was: str, policy: ClaimPolicy) -> Work:
-        tags = stored_tags(row[12])
-        if row[9] is not None:
-            stored_policy(row[9])
-        handle = self._leases.handle(
-            fields, claims.kind_after(was), retry_count=row[8], policy=row[9]
-        )
-        used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[14], row[15])
-        return Work(
-            handle,
-            fields.execution_id,
-            row[2],
-            row[5],
-            row[6],
-            row[10],
-            row[11] or b"",
-            tags,
-            used_ms,
-        )
+    # ---- waiting for work
 
-    def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
-        """The columns of `claims.CLAIMED` as a lease."""
-        ident = ExecutionId.of(row[0], row[1])
-        return HandleFields(
-            self._store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance
-        ), row[13]
+    async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
+        """Waits for wake-ups of the lane and polls as a fallback.
 
-    def _granted(
-        self,
-        applied: Applied,
-        ttl_ms: int,
-        instance: str,
-        attempt: Attempt | None,
-        kind: HandleKind | None,
-    ) -> Claimed:
-        row = applied.row
-        fields, was = self._claimed_fields(row, ttl_ms, instance)
-        handle = self._leases.handle(
-            fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9]
-        )
-        word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(
-            was, "initial"
-        )
-        if kind is HandleKind.RECLAIMED:
-            word = "reclaim"
-        elif was == "attempt_interrupted" and attempt is not None:
-            word = attempt.attempt_type
-        return Claimed(fields.execution_id, row[4], row[5], row[2], row[3], word, row[6], handle)
+        While a concurrency limit is reached, every ended lease wakes the claim.
+        """
+        until = time.monotonic() + seconds
+        topics = (("ready", claimer.lane), (GATES, claimer.lane), (QUOTAS, None))
+        opening = NO_OPENING
+        while True:
+            follows_leases = opening.busy
+            lease_topics = ((LEASE_EVENTS, None),) if follows_leases else ()
+            with self._store.hub.waiter(*topics, *lease_topics) as waiter:
+                asked = time.monotonic()
+                rows, opening = await self._claim_now(claimer)
+                if rows or time.monotonic() >= until:
+                    return rows
+                if opening.busy and not follows_leases:
+                    continue
+                if opening.opens_at_ms is None and not opening.busy:
+                    await self._wait_idle(waiter, claimer, asked, until)
+                else:
+                    await self._wait_for_quota(waiter, claimer, opening, until)
+            if follows_leases:
+                await asyncio.sleep(max(asked + QUOTA_PAUSE_S - time.monotonic(), 0))
+
+    async def _wait_idle(
+        self, waiter: Waiter, claimer: Claimer, asked: float, until: float
+    ) -> None:
+        """Waits for a wake-up, the end of the wait, or a poll of this process that finds work."""
+        known_at, has_work = asked, False
+        while not has_work:
+            left = until - time.monotonic()
+            wait_s = self._idle_poll.wait_s(claimer.queue, known_at, POLL_S)
+            if await waiter.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
+                return
+            if claimer.capabilities and await self.check_routes(claimer):
+                return
+            has_work, known_at = await self._idle_poll.poll(claimer.queue, known_at)
+
+    async def _wait_for_quota(
+        self, waiter: Waiter, claimer: Claimer, opening: NextOpening, until: float
+    ) -> None:
+        """Waits until a quota opens, at most as long as a poll takes to come."""
+        wait_s = min(until - time.monotonic(), opening.wait_s(POLL_S))
+        if not await waiter.wait(max(wait_s, SHORTEST_WAIT_S)) and claimer.capabilities:
+            await self.check_routes(claimer)
+
+    # ---- one execution
 
     async def claim_execution(self, args: ClaimExecutionArgs) -> Claimed:
         """Turns a grant into a lease."""
-        ident = self._check_claim(args)
+        _check_claim(args)
         validation.optional_uuid(args.attempt_id, "attempt_id")
         validation.text(args.attempt_policy_json, "attempt_policy_json", validation.MAX_JSON_BYTES)
         if args.attempt_timeout_ms is not None:
@@ -322,37 +276,34 @@ class Claims:
             )
         validation.optional_timestamp(args.execution_deadline_at, "execution_deadline_at")
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
-        began = time.perf_counter()
-        claimed: Claimed = await self.claim_one(
-            ident,
+        return await self._claim_by(
+            args,
             lambda snapshot: claims.claim_execution(
                 snapshot, args, lease_id=lease, attempt_id=attempt
             ),
-            args.lease_ttl_ms,
-            args.worker_instance_id,
         )
-        self.report_claim(self._leases.fields(claimed.handle).lane_id, began)
-        return claimed
 
     async def claim_resumed_execution(self, args: ClaimResumedArgs) -> Claimed:
         """Continues an interrupted attempt."""
-        ident = self._check_claim(args)
+        _check_claim(args)
         if args.remaining_attempt_timeout_ms is not None:
-            validation.whole(
-                args.remaining_attempt_timeout_ms,
-                "remaining_attempt_timeout_ms",
-                0,
-                validation.MAX_TIMESTAMP_MS,
-            )
+            validation.timestamp(args.remaining_attempt_timeout_ms, "remaining_attempt_timeout_ms")
         lease, attempt = args.lease_id or new_lease_id(), new_attempt_id()
-        began = time.perf_counter()
-        claimed: Claimed = await self.claim_one(
-            ident,
+        return await self._claim_by(
+            args,
             lambda snapshot: claims.claim_resumed(
                 snapshot, args, lease_id=lease, attempt_id=attempt
             ),
-            args.lease_ttl_ms,
-            args.worker_instance_id,
+        )
+
+    async def _claim_by(
+        self,
+        args: ClaimExecutionArgs | ClaimResumedArgs,
+        rule: Callable[[Snapshot], Decision],
+    ) -> Claimed:
+        began = time.perf_counter()
+        claimed: Claimed = await self.claim_one(
+            execution_id(args.execution_id), rule, args.lease_ttl_ms, args.worker_instance_id
         )
         self.report_claim(self._leases.fields(claimed.handle).lane_id, began)
         return claimed
@@ -360,12 +311,12 @@ class Claims:
     async def issue_grant_and_claim(
         self, execution: ExecutionId, lane: str, lease_duration_ms: int
     ) -> IssuedAndClaimed:
-        """An operator takes a particular execution in one step."""
+        """Reserves and claims one execution for an operator, in one step."""
         ident = execution_id(execution)
         validation.ttl_ms(lease_duration_ms, "lease_duration_ms")
         checked, lease, attempt = lane_id(lane), new_lease_id(), new_attempt_id()
         began = time.perf_counter()
-        claimed = await self.claim_one(
+        claimed: Claimed = await self.claim_one(
             ident,
             lambda snapshot: claims.issue_grant_and_claim(
                 snapshot, checked, lease_duration_ms, lease_id=lease, attempt_id=attempt
@@ -379,7 +330,10 @@ class Claims:
         )
 
     async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
-        """Takes an interrupted or lost attempt over; None while somebody holds it. Another worker's grant is in the way."""
+        """Takes over an interrupted or lost attempt; None while another worker holds it.
+
+        A grant of another worker refuses the claim.
+        """
         ident = execution_id(token.grant.execution_id)
         name(token.worker_id, "worker_id")
         name(token.worker_instance_id, "worker_instance_id")
@@ -397,28 +351,23 @@ class Claims:
         )
         return claimed.handle if isinstance(claimed, Claimed) else None
 
-    def _check_claim(self, args: ClaimExecutionArgs | ClaimResumedArgs) -> ExecutionId:
-        validation.optional_uuid(args.lease_id, "lease_id")
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
-        validation.ttl_ms(args.lease_ttl_ms)
-        return execution_id(args.execution_id)
-
     async def claim_one(
         self,
         ident: ExecutionId,
-        rule: Any,
+        rule: Callable[[Snapshot], Decision],
         ttl_ms: int,
         instance: str,
         kind: HandleKind | None = None,
     ) -> Any:
+        """Claims by a rule; a commit without a result of its own answers `Claimed`."""
+
         def decided(snapshot: Snapshot) -> Decision:
-            decision: Decision = rule(snapshot)
+            decision = rule(snapshot)
             if isinstance(decision, Commit) and decision.result is None:
                 return Commit(
                     decision.plan,
-                    lambda applied: self._granted(
-                        applied, ttl_ms, instance, snapshot.attempt, kind
+                    lambda applied: self._rows.claimed(
+                        applied.row, ttl_ms, instance, snapshot.attempt, kind
                     ),
                 )
             return decision
@@ -426,36 +375,9 @@ class Claims:
         return await self._admission.run(ident, decided)
 
 
-def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> Claimer:
-    checked, tokens = lane_id(lane), check_worker_capabilities(capabilities)
-    validation.claim_policy(policy)
-    validation.whole(n, "n", 1, MAX_CLAIM_BATCH)
-    waits = bool(policy.max_wait_ms)
-    return Claimer(
-        checked,
-        policy.namespace,
-        tokens,
-        policy.worker_id,
-        policy.worker_instance_id,
-        policy.lease_ttl_ms,
-        n,
-        waits,
-    )
-
-
-def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
-    """The store's time, where a grant tells it."""
-    return rows[0][6] - claimer.ttl_ms if rows else None
-
-
-def _claiming(claimer: Claimer) -> Plan:
-    assert claimer.namespace is not None, "one statement claims in one namespace"
-    return claims.claim(
-        0,
-        lane=claimer.lane,
-        namespace=claimer.namespace,
-        capabilities=claimer.capabilities,
-        worker_id=claimer.worker_id,
-        instance=claimer.instance,
-        ttl_ms=claimer.ttl_ms,
-    )
+def _check_claim(args: ClaimExecutionArgs | ClaimResumedArgs) -> None:
+    validation.optional_uuid(args.lease_id, "lease_id")
+    name(args.worker_id, "worker_id")
+    name(args.worker_instance_id, "worker_instance_id")
+    validation.ttl_ms(args.lease_ttl_ms)
+    execution_id(args.execution_id)

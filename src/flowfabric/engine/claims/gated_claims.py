@@ -1,7 +1,7 @@
-"""Claims of lanes whose work is under limits: whoever asks meanwhile is served together, one round after the other.
+"""Claims of lanes whose work is under limits. Claims that arrive during a round share the next one.
 
-A round looks at the heads of the lane's queues and at the room their quotas have, decides who gets what, and commits that if no
-quota has admitted anybody since it was looked at.
+A round reads the heads of the lane's queues and the capacity of their quotas, distributes the
+executions, and commits if no quota has admitted any other execution since the read.
 """
 
 from __future__ import annotations
@@ -9,32 +9,27 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
-from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.claims.claimed_rows import EXECUTION_ID, EXPIRES_AT_MS
+from flowfabric.engine.claims.claimer import Claimer
 from flowfabric.engine.claims.limit_cache import LimitCache
-from flowfabric.engine.claims.quota_cache import (
-    READS_PER_QUOTA,
-    QuotaCache,
-    budget_reads,
-    budgets_in,
-    over_limit,
+from flowfabric.engine.claims.next_opening import NO_OPENING, NextOpening, Place, opening_of
+from flowfabric.engine.claims.queue_reader import (
+    LARGEST_PAGE,
+    SMALLEST_PAGE,
+    QueueHeads,
+    QueueReader,
 )
-from flowfabric.engine.executions.quarantine import sound
+from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind
-from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
+from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Plan, Refused
 from flowfabric.rules.claims.admission import (
     CLAIM_COUNTED,
     CLAIM_GATED,
-    Breach,
-    Candidate,
-    Capacity,
     Distribution,
     Request,
     Share,
@@ -45,85 +40,21 @@ from flowfabric.rules.claims.admission import (
 )
 from flowfabric.rules.claims.claims import CLAIM
 from flowfabric.rules.leases.acquisition import renew_within_ms
-from flowfabric.store.port import GetAll, Read, Row, Scan, ScanAll, Store
+from flowfabric.store.port import Row, Store
 
-MOST_GATES = 64
-MOST_JOBS = 64
-MOST_ROWS = 500
-MOST_USUAL = 256
-SMALLEST_PAGE, LARGEST_PAGE = 4, 1_000
+MAX_GATES = 64
+MAX_CLAIMS = 64
+MAX_ROWS = 500
 MAX_TRIES = 1_000
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.02
-SHORTEST_WAIT_S = 0.001
-KNOWN_FOR_S = 1.0
-"""How long a look at a lane's quotas answers for the lane. The last claim may have gone to another process."""
+OPENING_FRESH_S = 1.0
+"""A known opening is read again after this time, since another process may have claimed."""
 MAX_LANES = 10_000
-_COLUMNS = Candidate.__struct_fields__
-Place = tuple[str, str]
-"""A lane and a namespace."""
 
 
-class Claimer(Struct, frozen=True):
-    """One who asks for work of a lane, of one namespace or of all of them."""
-
-    lane: str
-    namespace: str | None
-    capabilities: tuple[str, ...]
-    worker_id: str
-    instance: str
-    ttl_ms: int
-    wanted: int
-    waits: bool = False
-
-    @property
-    def place(self) -> tuple[str, str | None]:
-        return self.lane, self.namespace
-
-
-class NextOpening(Struct, frozen=True):
-    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended.
-
-    `as_of_ms` is the store's time of the look, `seen` the monotonic time of this process at its end.
-    """
-
-    opens_at_ms: int | None = None
-    busy: bool = False
-    as_of_ms: int = 0
-    seen: float = 0.0
-
-    def wait_s(self, most: float) -> float:
-        """How long nothing changes by itself, as far as is known; not longer than `most`."""
-        if self.opens_at_ms is None:
-            return most
-        return min(
-            max(
-                (self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen),
-                SHORTEST_WAIT_S,
-            ),
-            most,
-        )
-
-    def beside(self, other: NextOpening) -> NextOpening:
-        """Both looks as one."""
-        times = [at for at in (self.opens_at_ms, other.opens_at_ms) if at is not None]
-        as_of_ms, seen = max((self.as_of_ms, self.seen), (other.as_of_ms, other.seen))
-        return NextOpening(min(times, default=None), self.busy or other.busy, as_of_ms, seen)
-
-
-class _Job(Struct):
+class _PendingClaim(Struct):
     claimer: Claimer
     answer: asyncio.Future[tuple[list[Row], NextOpening]]
-
-
-class _QueueView(Struct):
-    """The heads of some queues of a lane, with the quotas and budgets they are under. `behind`: queues with more rows."""
-
-    now_ms: int
-    candidates: list[Candidate]
-    behind: dict[str, Candidate]
-    quotas: dict[str, QuotaPolicy]
-    rooms: dict[str, Capacity]
-    over: dict[str, Breach]
 
 
 class GatedClaims:
@@ -137,334 +68,220 @@ class GatedClaims:
         telemetry: TelemetrySlot,
     ) -> None:
         self._store, self._limit_cache, self._telemetry = store, limit_cache, telemetry
-        self._quota_cache = quota_cache
-        self._waiting: dict[Place, list[_Job]] = {}
+        self._quota_cache, self._reader = quota_cache, QueueReader(store, quota_cache)
+        self._pending: dict[Place, list[_PendingClaim]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._start: dict[Place, int] = {}
-        self._usual: dict[Place, frozenset[str]] = {}
-        self._known: dict[Place, NextOpening] = {}
+        self._first_gate: dict[Place, int] = {}
+        self._openings: dict[Place, NextOpening] = {}
 
     async def claim(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
         assert claimer.namespace is not None, "a round serves one namespace"
         place = (claimer.lane, claimer.namespace)
-        job = _Job(claimer, asyncio.get_running_loop().create_future())
-        queue = self._waiting.get(place)
-        if queue is not None:
-            queue.append(job)
+        claim = _PendingClaim(claimer, asyncio.get_running_loop().create_future())
+        pending = self._pending.get(place)
+        if pending is not None:
+            pending.append(claim)
         else:
-            self._waiting[place] = [job]
+            self._pending[place] = [claim]
             task = asyncio.create_task(self._drain(place))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await job.answer
+        return await claim.answer
 
     async def finish(self) -> None:
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
     async def _drain(self, place: Place) -> None:
-        while queue := self._waiting[place]:
-            jobs = _taken(queue)
+        """Serves claims until none is pending. No await separates that check from the removal."""
+        while pending := self._pending[place]:
+            batch = _next_batch(pending)
             try:
-                served, later = await self._serve(place, [job.claimer for job in jobs])
+                served, opening = await self._serve(place, [claim.claimer for claim in batch])
             except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
+                for claim in batch:
+                    if not claim.answer.done():
+                        claim.answer.set_exception(error)
                 continue
-            self._remember(place, later)
-            for job, rows in zip(jobs, served, strict=True):
-                if not job.answer.done():
-                    job.answer.set_result((rows, later))
-        del self._waiting[
-            place
-        ]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+            self._remember(place, opening)
+            for claim, rows in zip(batch, served, strict=True):
+                if not claim.answer.done():
+                    claim.answer.set_result((rows, opening))
+        del self._pending[place]
 
     async def _serve(
         self, place: Place, claimers: list[Claimer]
     ) -> tuple[list[list[Row]], NextOpening]:
-        """A part of the gates after the other, until everybody has something."""
+        """Goes through the gates in parts, until every claimer has rows."""
         served: list[list[Row]] = [[] for _ in claimers]
-        later = NextOpening()
-        for gates in self._parts(place, await self._limit_cache.gates(*place)) if claimers else ():
-            asking = [at for at, rows in enumerate(served) if not rows]
-            got, said = await self._round(place, gates, [claimers[at] for at in asking])
-            for at, rows in zip(asking, got, strict=True):
+        opening = NO_OPENING
+        parts = self._parts(place, await self._limit_cache.gates(*place)) if claimers else []
+        for gates in parts:
+            unserved = [at for at, rows in enumerate(served) if not rows]
+            found, next_opening = await self._round(place, gates, [claimers[at] for at in unserved])
+            for at, rows in zip(unserved, found, strict=True):
                 served[at] = rows
-            later = later.beside(said)
+            opening = opening.combined_with(next_opening)
             if all(served):
                 break
-        return served, later
+        return served, opening
 
     def _parts(self, place: Place, gates: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Where there are many, each time another part comes first."""
-        if len(gates) <= MOST_GATES:
+        """The gates in parts of `MAX_GATES`. The part that comes first changes with each call."""
+        if len(gates) <= MAX_GATES:
             return [gates]
-        start = self._start.get(place, 0) % len(gates)
-        self._start[place] = start + MOST_GATES
-        turned = gates[start:] + gates[:start]
-        return [turned[at : at + MOST_GATES] for at in range(0, len(turned), MOST_GATES)]
+        start = self._first_gate.get(place, 0) % len(gates)
+        self._first_gate[place] = start + MAX_GATES
+        rotated = gates[start:] + gates[:start]
+        return [rotated[at : at + MAX_GATES] for at in range(0, len(rotated), MAX_GATES)]
 
     async def _round(
         self, place: Place, gates: tuple[str, ...], claimers: list[Claimer]
     ) -> tuple[list[list[Row]], NextOpening]:
         requests = [Request(c.wanted, frozenset(c.capabilities), c.worker_id) for c in claimers]
+        wanted = sum(c.wanted for c in claimers)
         for tries in range(MAX_TRIES):
-            sight = await self._look(place, gates, sum(c.wanted for c in claimers))
-            shared = await self._decide(place, sight, requests)
-            rows = await self._take(sight, shared, claimers)
+            heads = await self._reader.read(place, gates, wanted)
+            shared = await self._decide(place, heads, requests)
+            rows = await self._commit(heads, shared, claimers)
             if rows is not None:
-                return rows, self._later(sight, shared)
-            pause = min(FIRST_PAUSE_S * 2 ** min(tries, 5), LAST_PAUSE_S)
-            await asyncio.sleep(pause * random.random())  # noqa: S311 - so that two who met do not meet again
+                return rows, self._opening_after(heads, shared)
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 5), LAST_PAUSE_S)
+            await asyncio.sleep(pause_s * random.random())  # noqa: S311 - jitter between processes
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
 
-    def _later(self, sight: _QueueView, shared: Distribution) -> NextOpening:
+    def _opening_after(self, heads: QueueHeads, shared: Distribution) -> NextOpening:
         closed = [
-            self._quota_cache.capacity_of(sight.quotas[gate], sight.now_ms) for gate in shared.full
+            self._quota_cache.capacity_of(heads.quotas[gate], heads.now_ms) for gate in shared.full
         ]
         for found in closed:
             if found.why:
                 self._telemetry.listener.quota_hit(
                     "concurrency" if found.why == "concurrency" else "rate"
                 )
-        return _later(closed, sight.now_ms)
+        return opening_of(closed, heads.now_ms)
 
-    async def later(self, place: Place) -> NextOpening:
-        """When the full quotas of a place open: as the last claim of this process found it, or as a look of its own does.
+    async def next_opening(self, place: Place) -> NextOpening:
+        """When the full quotas of a queue open, from the last claim of this process or a new read.
 
-        A quota that has room is left out: what waits behind it could have been claimed.
+        A quota with capacity is left out: the work behind it can be claimed now.
         """
-        known = self._known.get(place)
-        if known is not None and time.monotonic() - known.seen < KNOWN_FOR_S:
+        known = self._openings.get(place)
+        if known is not None and time.monotonic() - known.seen < OPENING_FRESH_S:
             return known
-        found = NextOpening()
+        opening = NO_OPENING
         for gates in self._parts(place, await self._limit_cache.gates(*place)):
-            sight = await self._look(place, gates, 1)
-            full = {candidate.gate for candidate in sight.candidates} & {
-                g for g, found in sight.rooms.items() if found.left == 0
-            }
-            found = found.beside(_later([sight.rooms[gate] for gate in full], sight.now_ms))
-        self._remember(place, found)
-        return found
+            heads = await self._reader.read(place, gates, 1)
+            waiting = {candidate.gate for candidate in heads.candidates}
+            full = [
+                found
+                for gate, found in heads.capacities.items()
+                if gate in waiting and found.left == 0
+            ]
+            opening = opening.combined_with(opening_of(full, heads.now_ms))
+        self._remember(place, opening)
+        return opening
 
-    def _remember(self, place: Place, later: NextOpening) -> None:
-        """An opening ahead that another caller was told of stays known: this one may not have asked for that work."""
-        former = self._known.get(place)
-        if former is None and len(self._known) >= MAX_LANES:
-            self._known.clear()
+    def _remember(self, place: Place, opening: NextOpening) -> None:
+        """Keeps an earlier opening that is still ahead: this claim may have wanted other work."""
+        former = self._openings.get(place)
+        if former is None and len(self._openings) >= MAX_LANES:
+            self._openings.clear()
         is_ahead = (
             former is not None
             and former.opens_at_ms is not None
-            and former.opens_at_ms > later.as_of_ms
+            and former.opens_at_ms > opening.as_of_ms
         )
-        self._known[place] = later.beside(former) if former is not None and is_ahead else later
-
-    # ---- looking
-
-    async def _look(self, place: Place, gates: Sequence[str], wanted: int) -> _QueueView:
-        ids = {gate: UUID(gate) for gate in gates if gate != BUDGET_GATE}
-        page = min(max(wanted, SMALLEST_PAGE), LARGEST_PAGE)
-        heads = ScanAll("ready", [(*place, gate) for gate in (*gates, "")], page, _COLUMNS)
-        usual = self._usual.get(place, frozenset())
-        expected = [
-            quota
-            for ident in ids.values()
-            if (quota := self._quota_cache.expected(ident, wanted)) is not None
-        ]
-        now = await self._store.now_ms()
-        reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
-        reads += budget_reads(usual) if usual else []
-        looks = [self._quota_cache.reads(quota, now) for quota in expected]
-        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
-        quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        looked_at = self._learn(expected, quotas, looks, loaded.rows[len(reads) :], loaded.now_ms)
-        found = [Candidate(*row) for row in loaded.rows[1]]
-        counts = Counter(candidate.gate for candidate in found)
-        last = {candidate.gate: candidate for candidate in found}
-        behind = {gate: last[gate] for gate, count in counts.items() if count >= page}
-        found = await sound(self._store, found, of_budgets=True)
-        over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
-        stale = [
-            q
-            for q in quotas.values()
-            if q.quota_policy_id not in looked_at and not self._quota_cache.is_enough(q, wanted)
-        ]
-        met = _budgets_of(found)
-        await self._look_again(stale, met - usual, quotas, over)
-        self._usual[place] = frozenset(sorted(met)[:MOST_USUAL])
-        known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
-        rooms = {
-            gate: self._quota_cache.capacity_of(quota, loaded.now_ms)
-            for gate, quota in known.items()
-        }
-        return _QueueView(loaded.now_ms, found, behind, known, rooms, over)
-
-    async def _look_again(
-        self,
-        stale: list[QuotaPolicy],
-        budgets: set[str],
-        quotas: dict[UUID, QuotaPolicy],
-        over: dict[str, Breach],
-    ) -> None:
-        """At quotas that were not expected to need it, and at budgets not met before."""
-        if not stale and not budgets:
-            return
-        now = await self._store.now_ms()
-        reads: list[Read] = [
-            GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])
-        ]
-        reads += budget_reads(budgets) if budgets else []
-        looks = [self._quota_cache.reads(quota, now) for quota in stale]
-        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
-        fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        learnt = self._learn(stale, fresh, looks, loaded.rows[len(reads) :], loaded.now_ms)
-        quotas.update(
-            {ident: fresh[ident] for ident in learnt}
-        )  # of the others the former version is refused at the commit
-        if budgets:
-            over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
-
-    def _learn(
-        self,
-        read_for: list[QuotaPolicy],
-        fresh: dict[UUID, QuotaPolicy],
-        looks: list[list[Read]],
-        rows: list[list[Row]],
-        now_ms: int,
-    ) -> set[UUID]:
-        """Those whose limits are still the ones they were read for."""
-        learnt = set()
-        for at, (quota, reads) in enumerate(zip(read_for, looks, strict=True)):
-            several = rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
-            if self._quota_cache.learn(quota, fresh[quota.quota_policy_id], reads, several, now_ms):
-                learnt.add(quota.quota_policy_id)
-        return learnt
-
-    # ---- deciding
+        self._openings[place] = (
+            opening.combined_with(former) if former is not None and is_ahead else opening
+        )
 
     async def _decide(
-        self, place: Place, sight: _QueueView, requests: list[Request]
+        self, place: Place, heads: QueueHeads, requests: list[Request]
     ) -> Distribution:
-        """Looks further where those at the head suit nobody."""
+        """Distributes the heads; reads more of the queues while a claimer can run none of them."""
         page = SMALLEST_PAGE
         while True:
-            rooms = {gate: found.left for gate, found in sight.rooms.items()}
+            left = {gate: found.left for gate, found in heads.capacities.items()}
             shared = distribute(
-                requests, queue_order(sight.candidates), rooms, sight.over, sight.now_ms
+                requests, queue_order(heads.candidates), left, heads.breaches, heads.now_ms
             )
-            gates = [gate for gate in sight.behind if gate and gate not in shared.full]
-            if not gates or not any(shared.unmet) or len(shared.denied) >= MOST_ROWS:
+            gates = [gate for gate in heads.last_read if gate and gate not in shared.full]
+            if not gates or not any(shared.unmet) or len(shared.denied) >= MAX_ROWS:
                 return shared
             page = min(page * 4, LARGEST_PAGE)
-            await self._read_on(place, sight, gates, page)
+            await self._reader.read_more(place, heads, gates, page)
 
-    async def _read_on(self, place: Place, sight: _QueueView, gates: list[str], page: int) -> None:
-        lane, namespace = place
-        reads = [
-            Scan(
-                "ready",
-                {"lane_id": lane, "namespace": namespace, "gate": gate},
-                _position(sight.behind[gate]),
-                limit=page,
-                columns=_COLUMNS,
-            )
-            for gate in gates
-        ]
-        found: list[Candidate] = []
-        for gate, rows in zip(gates, (await self._store.load(reads)).rows, strict=True):
-            found += [Candidate(*row) for row in rows]
-            if len(rows) < page:
-                del sight.behind[gate]
-            else:
-                sight.behind[gate] = found[-1]
-        found = await sound(self._store, found, of_budgets=True)
-        budgets = _budgets_of(found) - _budgets_of(sight.candidates)
-        if budgets:
-            policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            sight.over.update(over_limit(budgets_in(policies, usage)))
-        sight.candidates += found
-
-    # ---- taking
-
-    async def _take(
-        self, sight: _QueueView, shared: Distribution, claimers: list[Claimer]
+    async def _commit(
+        self, heads: QueueHeads, shared: Distribution, claimers: list[Claimer]
     ) -> list[list[Row]] | None:
-        """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
+        """The rows of each claimer; None if a quota changed, or if many heads were blocked."""
         if shared.denied:
-            await self._store.commit_many(
-                [block_for_budget(c, breach, sight.now_ms) for c, breach in shared.denied]
-            )
-            for _, breach in shared.denied:
-                self._telemetry.listener.budget_hit(breach.dimension)
-            if len(shared.denied) >= MOST_ROWS:
+            await self._block(heads, shared)
+            if len(shared.denied) >= MAX_ROWS:
                 return None
-        shares = shared.shares + _hopes(sight, shared)
+        shares = shared.shares + _plain_shares(heads, shared)
         served: list[list[Row]] = [[] for _ in claimers]
         if not shares:
             return served
-        touched = sorted(
-            {share.gate for share in shares if share.gate in sight.quotas and not share.holder}
-        )
+        admitting = sorted({share.gate for share in shares if _admits(share, heads)})
         swept = await self._store.sweeps(
-            [touch(sight.quotas[gate]) for gate in touched],
+            [touch(heads.quotas[gate]) for gate in admitting],
             [
-                (_plan(share, sight.quotas.get(share.gate), claimers[share.request]), share.count)
+                (_plan(share, heads.quotas.get(share.gate), claimers[share.request]), share.count)
                 for share in shares
             ],
         )
         if isinstance(swept, Refused):
             return None
-        admitted: dict[str, list[int]] = {gate: [] for gate in touched}
+        admitted: dict[str, list[int]] = {gate: [] for gate in admitting}
         for share, rows in zip(shares, swept, strict=True):
             served[share.request] += rows
-            if share.gate in admitted and not share.holder:
+            if _admits(share, heads):
                 ttl_ms = claimers[share.request].ttl_ms
-                admitted[share.gate] += [row[6] - ttl_ms for row in rows]
+                admitted[share.gate] += [row[EXPIRES_AT_MS] - ttl_ms for row in rows]
         for gate, times in admitted.items():
-            self._quota_cache.admitted(sight.quotas[gate], times)
-        return [_in_order(rows, sight) for rows in served]
+            self._quota_cache.admitted(heads.quotas[gate], times)
+        return [_in_queue_order(rows, heads) for rows in served]
+
+    async def _block(self, heads: QueueHeads, shared: Distribution) -> None:
+        await self._store.commit_many(
+            [block_for_budget(found, breach, heads.now_ms) for found, breach in shared.denied]
+        )
+        for _, breach in shared.denied:
+            self._telemetry.listener.budget_hit(breach.dimension)
 
 
-def _later(closed: Sequence[Capacity], now_ms: int) -> NextOpening:
-    times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
-    return NextOpening(
-        min(times, default=None),
-        any(found.why == "concurrency" for found in closed),
-        now_ms,
-        time.monotonic(),
-    )
-
-
-def _taken(queue: list[_Job]) -> list[_Job]:
-    """Those who go together; who gave up is left out."""
-    jobs: list[_Job] = []
+def _next_batch(pending: list[_PendingClaim]) -> list[_PendingClaim]:
+    """Removes the claims of the next round; a cancelled claim is dropped."""
+    batch: list[_PendingClaim] = []
     rows = 0
     while (
-        queue
-        and len(jobs) < MOST_JOBS
-        and (not jobs or rows + queue[0].claimer.wanted <= MOST_ROWS)
+        pending
+        and len(batch) < MAX_CLAIMS
+        and (not batch or rows + pending[0].claimer.wanted <= MAX_ROWS)
     ):
-        job = queue.pop(0)
-        if not job.answer.done():
-            jobs.append(job)
-            rows += job.claimer.wanted
-    return jobs
+        claim = pending.pop(0)
+        if not claim.answer.done():
+            batch.append(claim)
+            rows += claim.claimer.wanted
+    return batch
 
 
-def _position(candidate: Candidate) -> tuple[int, int, UUID]:
-    return candidate.priority, candidate.created_at_ms, candidate.execution_id
-
-
-def _hopes(sight: _QueueView, shared: Distribution) -> list[Share]:
-    """Behind no gate a claim finds by itself what lies behind the rows that were looked at."""
-    if "" not in sight.behind:
+def _plain_shares(heads: QueueHeads, shared: Distribution) -> list[Share]:
+    """What is unmet may be behind the heads of the plain queue, where a claim needs no read."""
+    if "" not in heads.last_read:
         return []
     return [Share(at, "", left) for at, left in enumerate(shared.unmet) if left]
 
 
+def _admits(share: Share, heads: QueueHeads) -> bool:
+    """Whether the share takes capacity of a quota. A reservation has its slot already."""
+    return share.gate in heads.quotas and not share.holder
+
+
 def _plan(share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
-    said = {
+    values = {
         "lane_id": claimer.lane,
         "worker_id": claimer.worker_id,
         "worker_instance_id": claimer.instance,
@@ -472,22 +289,18 @@ def _plan(share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
         "renew_within_ms": renew_within_ms(claimer.ttl_ms),
     }
     if not share.gate:
-        return CLAIM(0, **said, namespace=claimer.namespace, capabilities=claimer.capabilities)
+        return CLAIM(0, **values, namespace=claimer.namespace, capabilities=claimer.capabilities)
     counts = quota is not None and quota.max_requests_per_window and not share.holder
     form = CLAIM_COUNTED if counts else CLAIM_GATED
     at = share.partition_key
-    return form(at, **said, partition_key=at, ids=share.ids, holder=share.holder)
+    return form(at, **values, partition_key=at, ids=share.ids, holder=share.holder)
 
 
-def _in_order(rows: list[Row], sight: _QueueView) -> list[Row]:
-    """As they waited; what came in meanwhile last."""
+def _in_queue_order(rows: list[Row], heads: QueueHeads) -> list[Row]:
+    """Rows that were not among the heads come last."""
     if len(rows) < 2:
         return rows
-    place = {
-        candidate.execution_id: at for at, candidate in enumerate(queue_order(sight.candidates))
+    order = {
+        candidate.execution_id: at for at, candidate in enumerate(queue_order(heads.candidates))
     }
-    return sorted(rows, key=lambda row: place.get(row[1], len(place)))
-
-
-def _budgets_of(candidates: list[Candidate]) -> set[str]:
-    return {budget for candidate in candidates for budget in candidate.budget_ids}
+    return sorted(rows, key=lambda row: order.get(row[EXECUTION_ID], len(order)))

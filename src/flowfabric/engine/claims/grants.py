@@ -1,4 +1,4 @@
-"""The scheduler's side: what could be claimed, and reserving it for a worker."""
+"""Grants: lists what is claimable, and reserves an execution for a worker."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from uuid import UUID
 
+from msgspec import Struct
+
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
-from flowfabric.engine.claims.gated_claims import MOST_GATES
+from flowfabric.engine.claims.gated_claims import MAX_GATES
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
-from flowfabric.engine.executions.quarantine import sound
+from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import (
     Contention,
     ContentionKind,
+    EngineError,
     ErrorClass,
     StateError,
     StateKind,
@@ -36,11 +39,23 @@ from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules.claims import grants, routing
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.workers import registry
-from flowfabric.store.port import Scan, ScanAll
+from flowfabric.store.port import Read, Scan, ScanAll
 
 SCAN_PAGE = 100
 SMALL_PAGE = 8
-LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED)
+QUOTA_ERRORS = (
+    ContentionKind.RATE_LIMIT_EXCEEDED,
+    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
+)
+
+
+class _Grantee(Struct, frozen=True):
+    """The worker that a grant is for."""
+
+    worker_id: str
+    instance: str
+    capabilities: frozenset[str]
+    ttl_ms: int
 
 
 class Grants:
@@ -56,13 +71,8 @@ class Grants:
         actions: OperatorActions,
     ) -> None:
         self._core, self._store = core, core.store
-        self._routing, self._admission, self._limit_cache, self._lanes, self._actions = (
-            routing,
-            admission,
-            limit_cache,
-            lanes,
-            actions,
-        )
+        self._routing, self._admission, self._limit_cache = routing, admission, limit_cache
+        self._lanes, self._actions = lanes, actions
 
     async def scan_eligible_executions(
         self,
@@ -71,15 +81,15 @@ class Grants:
         limit: int = 100,
         namespace: str | None = "default",
     ) -> list[ExecutionId]:
-        """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
-        partition when it is given.
+        """Claimable executions of a lane in claim order, of one partition when it is given.
+
+        Without a namespace, those of each namespace in turn.
         """
         size = validation.limit(limit, 1_000)
         wanted = None if partition is None else partition_key(partition)
         found: list[ExecutionId] = []
-        async for each in self._routing.namespaces(
-            lane_id(lane), validation.claimed_namespace(namespace)
-        ):
+        checked = validation.optional_namespace(namespace)
+        async for each in self._routing.namespaces(lane_id(lane), checked):
             async for execution in self._ready(lane, each):
                 if len(found) >= size:
                     return found
@@ -88,19 +98,13 @@ class Grants:
         return found
 
     async def _ready(self, lane: str, namespace: str) -> AsyncIterator[Execution]:
-        """Whatever of a namespace waits on a lane, behind whichever gate, in claim order."""
+        """The ready executions of a namespace in a lane, behind any gate, in claim order."""
         gates = ("", *await self._limit_cache.gates(lane, namespace))
         page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
-        for at in range(0, len(gates), MOST_GATES):
-            read = ScanAll(
-                "ready",
-                [(lane, namespace, gate) for gate in gates[at : at + MOST_GATES]],
-                page,
-                CORE_COLUMNS,
-            )
-            for row in (await self._store.load((read,))).rows[0]:
-                found = from_core_row(row)
+        for at in range(0, len(gates), MAX_GATES):
+            groups = [(lane, namespace, gate) for gate in gates[at : at + MAX_GATES]]
+            for found in await self._executions(ScanAll("ready", groups, page, CORE_COLUMNS)):
                 queues[found.gate].append(found)
         longer = {gate for gate, queue in queues.items() if len(queue) == page}
         heads = [(_rank(queue[0]), gate) for gate, queue in queues.items() if queue]
@@ -114,16 +118,17 @@ class Grants:
                 after = (found.priority, found.created_at_ms, found.execution_id)
                 group = {"lane_id": lane, "namespace": namespace, "gate": gate}
                 scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=CORE_COLUMNS)
-                queue.extend(
-                    from_core_row(row) for row in (await self._store.load((scan,))).rows[0]
-                )
+                queue.extend(await self._executions(scan))
                 if len(queue) < SCAN_PAGE:
                     longer.remove(gate)
             if queue:
                 heapq.heappush(heads, (_rank(queue[0]), gate))
 
+    async def _executions(self, read: Read) -> list[Execution]:
+        return [from_core_row(row) for row in (await self._store.load((read,))).rows[0]]
+
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
-        """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
+        """Reserves an execution for a worker; others cannot claim it until the grant expires."""
         ident = check_grant(args)
         grant_id = secrets.token_hex(16)
         result: Granted = await self._admission.run(
@@ -140,54 +145,37 @@ class Grants:
         grant_ttl_ms: int,
         namespace: str | None = "default",
     ) -> ClaimGrant | NoWork:
-        """Picks and reserves the best admissible execution of a namespace for a worker, who then calls `claim_execution`.
+        """Reserves the best admissible execution of a lane for a worker.
 
-        None stands for all namespaces, in turn.
+        The worker then calls `claim_execution`. Without a namespace, the namespaces take turns.
         """
         checked = lane_id(lane)
         name(worker_id, "worker_id")
         name(worker_instance_id, "worker_instance_id")
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
-        validation.claimed_namespace(namespace)
+        validation.optional_namespace(namespace)
+        grantee = _Grantee(worker_id, worker_instance_id, tokens, grant_ttl_ms)
         began = time.perf_counter()
         try:
-            return await self._grant_for(
-                checked, namespace, worker_id, worker_instance_id, tokens, grant_ttl_ms
-            )
+            return await self._grant_for(checked, namespace, grantee)
         finally:
             self._core.telemetry.listener.claimed(checked, time.perf_counter() - began)
 
     async def _grant_for(
-        self,
-        checked: str,
-        namespace: str | None,
-        worker_id: str,
-        worker_instance_id: str,
-        tokens: frozenset[str],
-        grant_ttl_ms: int,
+        self, lane: str, namespace: str | None, grantee: _Grantee
     ) -> ClaimGrant | NoWork:
-        held = await self._lanes.read_lane(checked)
+        held = await self._lanes.read_lane(lane)
         if held is not None and held.is_held:
             return NoWork()
-        await self._routing.look_around(checked, namespace, tuple(sorted(tokens)))
-        async for each in self._routing.namespaces(checked, namespace):
-            granted = await self._grant_in(
-                checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms
-            )
+        await self._routing.check_routes(lane, namespace, tuple(sorted(grantee.capabilities)))
+        async for each in self._routing.namespaces(lane, namespace):
+            granted = await self._grant_in(lane, each, grantee)
             if granted is not None:
                 return granted
         return NoWork()
 
-    async def _grant_in(
-        self,
-        lane: str,
-        namespace: str,
-        worker_id: str,
-        instance: str,
-        tokens: frozenset[str],
-        ttl_ms: int,
-    ) -> ClaimGrant | None:
+    async def _grant_in(self, lane: str, namespace: str, grantee: _Grantee) -> ClaimGrant | None:
         live: list[WorkerInfo] | None = None
         full: set[str] = set()
         async for execution in self._ready(lane, namespace):
@@ -196,9 +184,9 @@ class Grants:
             now = await self._store.now_ms()
             if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
                 continue
-            if not await sound(self._store, [execution], of_budgets=True):
+            if not await readable_rows(self._store, [execution], of_budgets=True):
                 continue
-            if grants.missing_capabilities(execution, tokens):
+            if grants.missing_capabilities(execution, grantee.capabilities):
                 if live is None:
                     live = await self._routing.live_workers(namespace)
                 if not registry.covers(live, execution.namespace, execution.required_capabilities):
@@ -206,37 +194,30 @@ class Grants:
                         execution.id, routing.WAITING, routing.NO_WORKER_COVERS
                     )
                 continue
-            granted = await self._try_grant(execution, worker_id, instance, tokens, ttl_ms, full)
+            granted = await self._try_grant(execution, grantee, full)
             if granted is not None:
                 return granted
         return None
 
     async def _try_grant(
-        self,
-        execution: Execution,
-        worker_id: str,
-        instance: str,
-        tokens: frozenset[str],
-        ttl_ms: int,
-        full: set[str],
+        self, execution: Execution, grantee: _Grantee, full: set[str]
     ) -> ClaimGrant | None:
-        """None when it is to be had by nobody now; `full` learns of gates without room."""
+        """None if the execution cannot start now; a full quota adds its gate to `full`."""
         args = IssueGrantArgs(
             execution_id=execution.id,
-            worker_id=worker_id,
-            worker_instance_id=instance,
-            grant_ttl_ms=ttl_ms,
-            worker_capabilities=tokens,
+            worker_id=grantee.worker_id,
+            worker_instance_id=grantee.instance,
+            grant_ttl_ms=grantee.ttl_ms,
+            worker_capabilities=grantee.capabilities,
         )
-        ident = check_grant(args)
-        grant_id = secrets.token_hex(16)
+        ident, grant_id = check_grant(args), secrets.token_hex(16)
 
         def rule(snapshot: Snapshot) -> Decision:
             decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
             if isinstance(decision, Commit):
                 key = partition_tag(ident.partition_index)
                 return Commit(
-                    decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, applied.row[0])
+                    decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, *applied.row)
                 )
             return decision
 
@@ -244,18 +225,16 @@ class Grants:
             result: ClaimGrant = await self._admission.run(ident, rule)
             return result
         except (Contention, StateError, ValidationError) as error:
-            if isinstance(error, Contention) and error.kind in LIMITED:
+            if isinstance(error, Contention) and error.kind in QUOTA_ERRORS:
                 full.add(execution.gate)
             if isinstance(error, StateError) and error.kind is StateKind.BUDGET_EXCEEDED:
-                await self._hold_back(execution, error.detail)
-                return None
-            passing = error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
-            if passing or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH:
-                return None
-            raise
+                await self._block_for_budget(execution, error.detail)
+            elif not _is_passing(error):
+                raise
+            return None
 
-    async def _hold_back(self, execution: Execution, detail: str) -> None:
-        """Its budget is spent: it waits for that, so that it hides nobody. The detail begins with the name of the budget."""
+    async def _block_for_budget(self, execution: Execution, detail: str) -> None:
+        """Blocks the execution, so it does not hide others. The detail starts with the budget."""
         budget = detail.partition(":")[0].removeprefix("budget ")
         await self._core.decide(
             execution.id,
@@ -263,6 +242,14 @@ class Grants:
                 snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"
             ),
         )
+
+
+def _is_passing(error: EngineError) -> bool:
+    """Whether another execution may still be granted."""
+    return (
+        error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
+        or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH
+    )
 
 
 def _rank(execution: Execution) -> tuple[int, int, UUID]:

@@ -1,37 +1,53 @@
-"""What is attached to what, and which queues a lane has: read now and then, kept at hand in between."""
+"""Limit scopes and gates of lanes, cached for a moment or until a wake-up announces a change."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+from uuid import UUID
 
+from msgspec import Struct
+
+from flowfabric.engine.snapshots import load_all
 from flowfabric.model.quota import Attached, LimitScope
 from flowfabric.rules.limits.limit_scopes import GATES, LIMITS, Limit, Scopes, open_gate, scopes_of
-from flowfabric.store.port import Get, Row, Scan, Store
+from flowfabric.store.port import Get, Scan, Store
 from flowfabric.store.single_flight import SingleFlight
 from flowfabric.store.wakeups import Topic
 
+T = TypeVar("T")
+
 FRESH_S = 1.0
 GATES_FRESH_S = 5.0
-"""A new gate rings; should that be missed, claims that wait look as seldom as this anyway."""
+"""A new gate wakes its lane. After a missed wake-up, waiting claims find the gate in this time."""
 PAGE = 1_000
 MAX_LANES = 10_000
 _TABLES = {"budget": "ff_budget_policy", "quota": "ff_quota_policy"}
 
 
-class _Kept:
-    """Something read, good for a moment unless a bell says otherwise."""
+class _Gate(Struct, frozen=True):
+    """A row of `ff_lane_gate`."""
 
-    __slots__ = ("fresh_s", "heard", "until", "value")
+    lane_id: str
+    namespace: str
+    gate: str
+    quota_policy_id: UUID | None
 
-    def __init__(self, value: Any, heard: int, fresh_s: float) -> None:
-        self.value, self.heard, self.fresh_s, self.until = (
-            value,
-            heard,
-            fresh_s,
-            time.monotonic() + fresh_s,
-        )
+
+_SCOPE_KEY = ("scope_type", "scope_id", "kind", "limit_id")
+_GATE_KEY = ("gate",)
+_LANE_GATE_KEY = ("namespace", "gate")
+
+
+class _Cached(Generic[T]):
+    """A value that is fresh for a moment, unless its topic has rung since `rings`."""
+
+    __slots__ = ("fresh_s", "rings", "until", "value")
+
+    def __init__(self, value: T, rings: int, fresh_s: float) -> None:
+        self.value, self.rings, self.fresh_s = value, rings, fresh_s
+        self.until = time.monotonic() + fresh_s
 
 
 class LimitCache:
@@ -39,41 +55,42 @@ class LimitCache:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._scopes: _Kept | None = None
-        self._gates: dict[tuple[str, str], _Kept] = {}
-        self._gated: dict[str, _Kept] = {}
-        self._spaces: dict[Limit, str] = {}
+        self._scopes: _Cached[Scopes] | None = None
+        self._gates: dict[tuple[str, str], _Cached[tuple[str, ...]]] = {}
+        self._gated: dict[str, _Cached[tuple[str, ...]]] = {}
+        self._namespaces: dict[Limit, str] = {}
         self._opened: set[tuple[str, str, str]] = set()
         self._shared = SingleFlight()
 
     async def scopes(self) -> Scopes:
-        kept = self._scopes
-        if kept is None or not self._is_good(kept, (LIMITS, None)):
-            heard = self._store.hub.follow((LIMITS, None))
-            rows = await self._all("limit_scopes", {}, slice(0, 4))
-            kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard, FRESH_S)
-        scopes: Scopes = kept.value
-        return scopes
+        cached = self._scopes
+        if cached is None or not self._is_fresh(cached, (LIMITS, None)):
+            rings = self._store.hub.follow((LIMITS, None))
+            scopes = await self._all("limit_scopes", {}, LimitScope, _SCOPE_KEY)
+            cached = self._scopes = _Cached(scopes_of(scopes), rings, FRESH_S)
+        return cached.value
 
     async def namespaces(self, limits: Iterable[Limit]) -> Mapping[Limit, str]:
-        """Where limits belong. That never changes, so it is asked once; what is not there is asked for again."""
-        wanted = [limit for limit in dict.fromkeys(limits) if limit not in self._spaces]
+        """The namespaces of limits that exist. They never change, so each is read once."""
+        wanted = [limit for limit in dict.fromkeys(limits) if limit not in self._namespaces]
         if wanted:
-            if len(self._spaces) >= MAX_LANES:
-                self._spaces.clear()
+            if len(self._namespaces) >= MAX_LANES:
+                self._namespaces.clear()
             reads = [Get(_TABLES[kind], (ident,), ("namespace",)) for kind, ident in wanted]
             found = (await self._store.load(reads)).rows
-            self._spaces.update(
-                {limit: rows[0][0] for limit, rows in zip(wanted, found, strict=True) if rows}
+            self._namespaces.update(
+                (limit, namespace)
+                for limit, rows in zip(wanted, found, strict=True)
+                for (namespace,) in rows
             )
-        return self._spaces
+        return self._namespaces
 
     def forget(self) -> None:
-        """This process has changed what is attached."""
+        """This process has changed the limit scopes."""
         self._scopes = None
 
-    async def know_gate(self, lane: str, namespace: str, limits: Attached) -> None:
-        """Before the first execution of a namespace waits behind a gate of a lane, its claims learn of it."""
+    async def register_gate(self, lane: str, namespace: str, limits: Attached) -> None:
+        """Registers the gate of these limits before the first execution waits behind it."""
         gate = limits.gate
         if not gate or (lane, namespace, gate) in self._opened:
             return
@@ -81,63 +98,62 @@ class LimitCache:
         self._opened.add((lane, namespace, gate))
 
     async def gates(self, lane: str, namespace: str) -> tuple[str, ...]:
-        """The queues of a namespace in a lane besides the plain one. Usually there are none."""
-        kept = self._gates.get((lane, namespace))
-        if kept is None or not self._is_good(kept, (GATES, lane)):
+        """The queues of a namespace in a lane besides the plain one; usually none."""
+        cached = self._gates.get((lane, namespace))
+        if cached is None or not self._is_fresh(cached, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
                 self._gates.clear()
-            heard = self._store.hub.follow(
-                (GATES, lane)
-            )  # in the key: a look begun before the bell rang may have missed why
-            kept = await self._shared.once(
-                (lane, namespace, heard), lambda: self._look_for_gates(lane, namespace, heard)
+            rings = self._store.hub.follow((GATES, lane))
+            # A read that began before the last ring may have missed its cause, so it is not shared.
+            cached = await self._shared.once(
+                (lane, namespace, rings), lambda: self._read_gates(lane, namespace, rings)
             )
-        gates: tuple[str, ...] = kept.value
-        return gates
+        return cached.value
 
     async def gated_namespaces(self, lane: str) -> tuple[str, ...]:
         """The namespaces that have such queues in a lane."""
-        kept = self._gated.get(lane)
-        if kept is None or not self._is_good(kept, (GATES, lane)):
+        cached = self._gated.get(lane)
+        if cached is None or not self._is_fresh(cached, (GATES, lane)):
             if len(self._gated) >= MAX_LANES:
                 self._gated.clear()
-            heard = self._store.hub.follow((GATES, lane))
-            kept = await self._shared.once(
-                (lane, None, heard), lambda: self._look_for_namespaces(lane, heard)
+            rings = self._store.hub.follow((GATES, lane))
+            cached = await self._shared.once(
+                (lane, None, rings), lambda: self._read_gated_namespaces(lane, rings)
             )
-        namespaces: tuple[str, ...] = kept.value
-        return namespaces
+        return cached.value
 
-    async def _look_for_gates(self, lane: str, namespace: str, heard: int) -> _Kept:
-        rows = await self._all("lane_gates", {"lane_id": lane, "namespace": namespace}, slice(2, 3))
-        kept = self._gates[lane, namespace] = _Kept(
-            tuple(row[2] for row in rows), heard, GATES_FRESH_S
-        )
-        return kept
+    async def _read_gates(self, lane: str, namespace: str, rings: int) -> _Cached[tuple[str, ...]]:
+        group = {"lane_id": lane, "namespace": namespace}
+        gates = await self._all("lane_gates", group, _Gate, _GATE_KEY)
+        found = tuple(each.gate for each in gates)
+        cached = self._gates[lane, namespace] = _Cached(found, rings, GATES_FRESH_S)
+        return cached
 
-    async def _look_for_namespaces(self, lane: str, heard: int) -> _Kept:
-        rows = await self._all("gates_of_lane", {"lane_id": lane}, slice(1, 3))
-        kept = self._gated[lane] = _Kept(
-            tuple(dict.fromkeys(row[1] for row in rows)), heard, GATES_FRESH_S
-        )
-        return kept
+    async def _read_gated_namespaces(self, lane: str, rings: int) -> _Cached[tuple[str, ...]]:
+        gates = await self._all("gates_of_lane", {"lane_id": lane}, _Gate, _LANE_GATE_KEY)
+        found = tuple(dict.fromkeys(each.namespace for each in gates))
+        cached = self._gated[lane] = _Cached(found, rings, GATES_FRESH_S)
+        return cached
 
-    def _is_good(self, kept: _Kept, topic: Topic) -> bool:
-        """What is only old is read again by whoever finds it so; the others go on with it meanwhile."""
-        if kept.heard != self._store.hub.follow(topic):
+    def _is_fresh(self, cached: _Cached[T], topic: Topic) -> bool:
+        """The first caller after the time reads again; the others use the old value meanwhile."""
+        if cached.rings != self._store.hub.follow(topic):
             return False
         now = time.monotonic()
-        if kept.until > now:
+        if cached.until > now:
             return True
-        kept.until = now + kept.fresh_s
+        cached.until = now + cached.fresh_s
         return False
 
-    async def _all(self, index: str, group: dict[str, Any], position: slice) -> list[Row]:
-        found: list[Row] = []
-        after = None
+    async def _all(
+        self, index: str, group: Mapping[str, str], kind: Callable[..., T], key: Sequence[str]
+    ) -> list[T]:
+        """The rows of an index, page after page; `key` names the fields of a position in it."""
+        found: list[T] = []
+        after: tuple[object, ...] | None = None
         while True:
-            page = (await self._store.load((Scan(index, group, after, limit=PAGE),))).rows[0]
+            page = await load_all(self._store, Scan(index, group, after, limit=PAGE), kind)
             found += page
             if len(page) < PAGE:
                 return found
-            after = tuple(page[-1][position])
+            after = tuple(getattr(page[-1], field) for field in key)

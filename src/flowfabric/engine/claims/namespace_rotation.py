@@ -1,31 +1,31 @@
-"""Which namespaces have work in a lane, for claims that are for all of them."""
+"""The namespaces that have work in a lane, for claims of all namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from flowfabric.store.port import Scan, Store
+from flowfabric.store.port import Row, Scan, Store
 
 MAX_LANES = 10_000
-MOST_TURNS = 1_000
+MAX_NAMESPACES = 1_000
 
 
 class NamespaceRotation:
-    """One per engine. Each read skips from one namespace to the next, however much waits in either."""
+    """One per engine. A read skips to the next namespace, whatever the length of the queues."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last: dict[str, str] = {}
 
-    async def namespaces(self, lane: str, most: int = MOST_TURNS) -> AsyncIterator[str]:
-        """Those with something ready, each once, beginning behind the one that had its turn last: none waits for another."""
+    async def namespaces(self, lane: str, most: int = MAX_NAMESPACES) -> AsyncIterator[str]:
+        """Namespaces with ready work, each once, starting behind the last one of the lane."""
         start = at = self._last.get(lane, "")
-        begun_anew = not start
+        wrapped = not start
         for _ in range(most):
             found, first = await self._next(lane, at)
-            if found is None and not begun_anew:
-                begun_anew, found = True, first
-            if found is None or (begun_anew and start and found > start):
+            if found is None and not wrapped:
+                wrapped, found = True, first
+            if found is None or (wrapped and start and found > start):
                 return
             if len(self._last) >= MAX_LANES:
                 self._last.clear()
@@ -33,10 +33,16 @@ class NamespaceRotation:
             yield found
 
     async def _next(self, lane: str, at: str) -> tuple[str | None, str | None]:
-        """The one behind, and the first of all, in one round trip."""
+        """The next namespace, and the first of all, in one round trip."""
         scans = [
             Scan("ready_namespaces", {"lane_id": lane}, (after,), limit=1, columns=("namespace",))
             for after in (at, "")
         ]
-        behind, first = (await self._store.load(scans)).rows
-        return behind[0][0] if behind else None, first[0][0] if first else None
+        following, first = (await self._store.load(scans)).rows
+        return _name(following), _name(first)
+
+
+def _name(rows: list[Row]) -> str | None:
+    for (namespace,) in rows:
+        return str(namespace)
+    return None

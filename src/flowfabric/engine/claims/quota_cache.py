@@ -1,4 +1,4 @@
-"""How limits stand: what is read of quotas and budgets, and what this process remembers of a quota between admissions."""
+"""The usage of quotas and budgets: how it is read, and what is cached between admissions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, 
 from flowfabric.rules.claims.admission import Breach, Capacity, breach_of, capacity_of, slot_holders
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
-MAX_TALLIES = 10_000
+MAX_QUOTAS = 10_000
 MAX_DIMENSIONS = 1_000
 SLACK_MS = 1_000
-MOST_READ = 1_000_000
-LAST = UUID(int=2**128 - 1)
+MAX_READ = 1_000_000
+LAST_UUID = UUID(int=2**128 - 1)
 READS_PER_QUOTA = 4
 
 
 def quota_reads(
     quota: QuotaPolicy, now_ms: int, since_ms: int | None = None, dimension: str = DEFAULT_DIMENSION
 ) -> list[Read]:
-    """Who holds a place, and who was admitted within the window, or since a time."""
+    """The slot holders of a quota, and its admissions within the window or since a time."""
     group = {"quota_policy_id": quota.quota_policy_id}
     cap, rate = (
-        min(most, MOST_READ)
+        min(most, MAX_READ)
         for most in (quota.active_concurrency_cap, quota.max_requests_per_window)
     )
     start = max(now_ms - quota.window_ms, -1)
@@ -37,7 +37,7 @@ def quota_reads(
         Scan(
             "reserved",
             group,
-            (now_ms - 1, LAST),
+            (now_ms - 1, LAST_UUID),
             limit=cap,
             columns=("execution_id", "reserved_until_ms"),
         ),
@@ -45,7 +45,7 @@ def quota_reads(
         Scan(
             "quota_window",
             {**group, "dimension": dimension},
-            (after, LAST),
+            (after, LAST_UUID),
             limit=2 * rate,
             columns=("admitted_at_ms",),
         ),
@@ -53,14 +53,14 @@ def quota_reads(
 
 
 def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> Standing:
-    """From what `quota_reads` asked for."""
+    """The usage of a quota, from the rows of `quota_reads`."""
     leased, reserved, admitted, window = rows
     return Standing(
         quota,
-        frozenset(row[0] for row in leased),
-        frozenset(row[0] for row in reserved if row[1] >= now_ms),
-        frozenset(ExecutionId(row[0]).uuid for row in admitted),
-        tuple(row[0] for row in window),
+        frozenset(ident for (ident,) in leased),
+        frozenset(ident for ident, until_ms in reserved if until_ms >= now_ms),
+        frozenset(ExecutionId(text).uuid for (text,) in admitted),
+        tuple(admitted_at_ms for (admitted_at_ms,) in window),
     )
 
 
@@ -72,20 +72,20 @@ def budget_reads(budget_ids: Iterable[str]) -> list[Read]:
     ]
 
 
-def budgets_in(policies: Sequence[Row], usage: Sequence[Row]) -> list[BudgetState]:
+def budget_states(policies: Sequence[Row], usage: Sequence[Row]) -> list[BudgetState]:
     used: dict[UUID, dict[str, int]] = {}
     for budget_id, dimension, value in usage:
         used.setdefault(budget_id, {})[dimension] = value
-    return [BudgetState(str(row[0]), row[1], used.get(row[0], {})) for row in policies]
+    return [BudgetState(str(ident), policy, used.get(ident, {})) for ident, policy in policies]
 
 
-def over_limit(budgets: Iterable[BudgetState]) -> dict[str, Breach]:
+def breaches_of(budgets: Iterable[BudgetState]) -> dict[str, Breach]:
     found = ((budget.budget_id, breach_of(budget)) for budget in budgets)
     return {ident: breach for ident, breach in found if breach is not None}
 
 
 class ExecutionLimits(Struct, frozen=True):
-    """The limits of one execution, to be looked at beside it."""
+    """The limits of one execution, read beside it."""
 
     quota: QuotaPolicy | None
     budget_ids: tuple[str, ...]
@@ -104,22 +104,22 @@ class ExecutionLimits(Struct, frozen=True):
     def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing:
         found = Standing()
         if self.quota is not None:
-            policy, own = next(rows), next(rows)
-            current = QuotaPolicy(*policy[0])
-            quota = (
-                current if current.admits_as(self.quota) else self.quota
-            )  # whose version is refused: it is counted anew
+            (current,), own = map(_policy, next(rows)), next(rows)
+            # With other limits the usage was read for the former ones, whose version is refused.
+            quota = current if current.admits_as(self.quota) else self.quota
             found = standing_of(quota, [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
-            mine = frozenset(ExecutionId(row[0]).uuid for row in own)
+            mine = frozenset(ExecutionId(text).uuid for (text,) in own)
             found = structs.replace(found, admitted=found.admitted | mine)
         if self.budget_ids:
-            found = structs.replace(found, budgets=tuple(budgets_in(next(rows), next(rows))))
+            found = structs.replace(found, budgets=tuple(budget_states(next(rows), next(rows))))
         return found
 
 
 class CachedQuota(Struct):
-    """A quota as of a version. Only admissions add to it, and each makes a new version; so as long as the version is
-    the same, no more than `held` hold a place, and these are the times of the admissions, ascending.
+    """The usage of a quota at a version. `window` holds the times of admissions, ascending.
+
+    Only admissions add to it, and each makes a new version: at this version at most `held`
+    executions hold a slot.
     """
 
     quota: QuotaPolicy
@@ -128,33 +128,33 @@ class CachedQuota(Struct):
 
 
 class QuotaCache:
-    """Saves reading all holders and the whole window for every claim."""
+    """Saves reading all slot holders and the whole window for every claim."""
 
     def __init__(self) -> None:
-        self._known: dict[UUID, CachedQuota] = {}
+        self._cached: dict[UUID, CachedQuota] = {}
 
     def is_enough(self, quota: QuotaPolicy, wanted: int) -> bool:
-        """Whether what is remembered tells all that has to be known to admit so many."""
+        """Whether the cached usage suffices to admit `wanted` executions."""
         cap = quota.active_concurrency_cap
         if not cap and not quota.max_requests_per_window:
             return True
-        tally = self._known.get(quota.quota_policy_id)
+        cached = self._cached.get(quota.quota_policy_id)
         return (
-            tally is not None
-            and tally.quota.version == quota.version
-            and (not cap or tally.held + wanted <= cap)
+            cached is not None
+            and cached.quota.version == quota.version
+            and (not cap or cached.held + wanted <= cap)
         )
 
     def expected(self, quota_policy_id: UUID, wanted: int) -> QuotaPolicy | None:
-        """A quota that will have to be looked at, as far as one can tell beforehand."""
-        tally = self._known.get(quota_policy_id)
-        return None if tally is None or self.is_enough(tally.quota, wanted) else tally.quota
+        """The quota, if its usage will probably have to be read."""
+        cached = self._cached.get(quota_policy_id)
+        return None if cached is None or self.is_enough(cached.quota, wanted) else cached.quota
 
     def reads(self, quota: QuotaPolicy, now_ms: int) -> list[Read]:
-        """Of a window known in part, what came after that. A window of other limits may have been a shorter one."""
-        tally = self._known.get(quota.quota_policy_id)
-        is_known = tally is not None and tally.window and tally.quota.admits_as(quota)
-        since = tally.window[-1] - SLACK_MS if tally is not None and is_known else None
+        """The reads of its usage. A window cached for the same limits is read from its end."""
+        cached = self._cached.get(quota.quota_policy_id)
+        is_known = cached is not None and cached.window and cached.quota.admits_as(quota)
+        since = cached.window[-1] - SLACK_MS if cached is not None and is_known else None
         return quota_reads(quota, now_ms, since)
 
     def learn(
@@ -165,47 +165,50 @@ class QuotaCache:
         rows: Sequence[list[Row]],
         now_ms: int,
     ) -> bool:
-        """What `reads` found. Times before those it asked for are known from earlier. False where it read for other limits."""
+        """Caches what `reads` found, and keeps earlier times. False if the limits have changed."""
         if not read_for.admits_as(quota):
             self.forget(quota.quota_policy_id)
             return False
-        asked = reads[-1]
+        *_, asked = reads
         assert isinstance(asked, Scan) and asked.after is not None
-        old = self._known.get(quota.quota_policy_id)
+        old = self._cached.get(quota.quota_policy_id)
         if old is not None and old.quota.version > quota.version:
-            return True  # this process has admitted others since that was read; who decides by it will be refused
-        known = [] if old is None else old.window[: bisect_right(old.window, asked.after[0])]
-        window = known + [row[0] for row in rows[-1]]
+            return True  # this process has admitted since the read; a decision by it is refused
+        since_ms, _ = asked.after
+        earlier = [] if old is None else old.window[: bisect_right(old.window, since_ms)]
+        *_, admissions = rows
+        window = earlier + [admitted_at_ms for (admitted_at_ms,) in admissions]
         del window[: bisect_right(window, now_ms - quota.window_ms)]
-        if len(self._known) >= MAX_TALLIES and old is None:
-            del self._known[next(iter(self._known))]
+        if len(self._cached) >= MAX_QUOTAS and old is None:
+            del self._cached[next(iter(self._cached))]
         held = len(slot_holders(standing_of(quota, rows, now_ms)))
-        cut_off = (
-            asked.limit > 0 and len(rows[-1]) >= asked.limit
-        )  # by hand more can be admitted than the policy allows
-        self._known[quota.quota_policy_id] = CachedQuota(
-            structs.replace(quota, version=-1) if cut_off else quota, held, window
+        # Operators can admit more than the policy allows; such a window is not cached as complete.
+        is_cut = 0 < asked.limit <= len(admissions)
+        self._cached[quota.quota_policy_id] = CachedQuota(
+            structs.replace(quota, version=-1) if is_cut else quota, held, window
         )
         return True
 
     def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
-        """This process has admitted some, and the version is one further."""
-        tally = self._known.get(quota.quota_policy_id)
-        if tally is None or tally.quota.version != quota.version:
+        """This process admitted executions at these times, which made the next version."""
+        cached = self._cached.get(quota.quota_policy_id)
+        if cached is None or cached.quota.version != quota.version:
             return
-        tally.quota = structs.replace(quota, version=quota.version + 1)
-        tally.held += len(times)
+        cached.quota = structs.replace(quota, version=quota.version + 1)
+        cached.held += len(times)
         if times and quota.max_requests_per_window:
-            tally.window += sorted(times)
-            del tally.window[: bisect_right(tally.window, times[0] - quota.window_ms)]
+            cached.window += sorted(times)
+            del cached.window[: bisect_right(cached.window, times[0] - quota.window_ms)]
 
     def forget(self, quota_policy_id: UUID) -> None:
-        self._known.pop(quota_policy_id, None)
+        self._cached.pop(quota_policy_id, None)
 
     def capacity_of(self, quota: QuotaPolicy, now_ms: int) -> Capacity:
-        tally = self._known.get(quota.quota_policy_id)
-        return (
-            capacity_of(quota, 0, (), now_ms)
-            if tally is None
-            else capacity_of(quota, tally.held, tally.window, now_ms)
-        )
+        cached = self._cached.get(quota.quota_policy_id)
+        if cached is None:
+            return capacity_of(quota, 0, (), now_ms)
+        return capacity_of(quota, cached.held, cached.window, now_ms)
+
+
+def _policy(row: Row) -> QuotaPolicy:
+    return QuotaPolicy(*row)

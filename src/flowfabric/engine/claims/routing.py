@@ -1,39 +1,41 @@
-"""Work that no live worker can take is parked, so that nobody has to look past it, and goes on as soon as one can."""
+"""Executions that no live worker can run: they are parked, so that claims need not skip them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from uuid import UUID
 
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.namespace_rotation import MOST_TURNS, NamespaceRotation
+from flowfabric.engine.claims.namespace_rotation import MAX_NAMESPACES, NamespaceRotation
 from flowfabric.engine.core import Core
-from flowfabric.engine.executions.quarantine import sound
+from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.engine.filters import passes
+from flowfabric.engine.snapshots import load_all
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.worker import Routed, WorkerInfo
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import routing
-from flowfabric.store.port import Row, Scan
+from flowfabric.store.port import Scan
 
 log = logging.getLogger("flowfabric.routes")
 
-LOOK_EVERY_MS = 1_000
-LOGGED = 5
-ASKED_LATELY_MS = 10_000
-MAX_REMEMBERED = 1_000
-HEADS = 100
-MOST_HEADS = 1_000
-MOST_NAMESPACES = 64
+CHECK_EVERY_MS = 1_000
+MAX_LOGGED = 5
+RECENT_CLAIM_MS = 10_000
+MAX_CHECKS = 1_000
+HEAD_PAGE = 100
+MAX_HEADS = 1_000
+MAX_CHECKED_NAMESPACES = 64
 ROUTE_PAGE = 500
 MAX_RELEASED = 1_000
 WORKER_PAGE = 1_000
 COLUMNS = Routed.__struct_fields__
-Position = tuple[Any, ...] | None
+Position = tuple[int, UUID]
+"""The time of the last transition and the id of a parked execution."""
 
 
 class Routing:
@@ -42,15 +44,15 @@ class Routing:
     def __init__(self, core: Core, rotation: NamespaceRotation) -> None:
         self._core, self._store = core, core.store
         self._rotation = rotation
-        self._looked: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
+        self._checked_at: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
 
     async def live_workers(self, namespace: str | None = None) -> list[WorkerInfo]:
-        """Every worker of a namespace, or of all of them, whose last heartbeat still counts."""
+        """The workers of a namespace, or of all, whose last heartbeat has not expired."""
         found: list[WorkerInfo] = []
         index, group = (
             ("all_workers", {}) if namespace is None else ("workers", {"namespace": namespace})
         )
-        after: Position = None
+        after: tuple[str, ...] | None = None
         while True:
             loaded = await self._store.load((Scan(index, group, after, limit=WORKER_PAGE),))
             page = [WorkerInfo(*row) for row in loaded.rows[0]]
@@ -62,47 +64,50 @@ class Routing:
 
     # ---- beside a claim
 
-    async def look_around(
+    async def check_routes(
         self, lane: str, namespace: str | None, offered: tuple[str, ...], now_ms: int | None = None
     ) -> bool:
-        """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
-        if not self._is_time_to_look(
-            lane, namespace, offered, await self._store.now_ms() if now_ms is None else now_ms
-        ):
+        """Parks heads of a lane that no live worker can run; true if it released any execution.
+
+        Does nothing until `CHECK_EVERY_MS` after the first claim and after each check.
+        """
+        now = await self._store.now_ms() if now_ms is None else now_ms
+        if not self._is_due(lane, namespace, offered, now):
             return False
-        looked_at = [each async for each in self.namespaces(lane, namespace, MOST_NAMESPACES)]
-        reads = [_heads(lane, each) for each in looked_at]
+        namespaces = [
+            each async for each in self.namespaces(lane, namespace, MAX_CHECKED_NAMESPACES)
+        ]
+        reads = [_heads(lane, each) for each in namespaces]
         if offered:
-            reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
-        found = [await self._sound(rows) for rows in (await self._store.load(reads)).rows]
-        for each, heads in zip(looked_at, found, strict=False):
+            reads.append(_parked(None))
+        loaded = await self._store.load(reads)
+        found = [
+            await readable_rows(self._store, [Routed(*row) for row in rows]) for rows in loaded.rows
+        ]
+        for each, heads in zip(namespaces, found, strict=False):
             if routing.not_covered_by(heads, offered):
                 await self._park(lane, each, offered, heads)
-        return bool(offered) and await self._release_within_reach(
-            lane, namespace, offered, found[-1]
-        )
+        return bool(offered) and await self._release_claimable(lane, namespace, offered, found[-1])
 
     async def namespaces(
-        self, lane: str, namespace: str | None, most: int = MOST_TURNS
+        self, lane: str, namespace: str | None, most: int = MAX_NAMESPACES
     ) -> AsyncIterator[str]:
-        """That one, or each that has something ready there."""
+        """The namespace given, or all with ready work in the lane."""
         if namespace is not None:
             yield namespace
             return
         async for each in self._rotation.namespaces(lane, most):
             yield each
 
-    def _is_time_to_look(
-        self, lane: str, namespace: str | None, offered: tuple[str, ...], now: int
-    ) -> bool:
-        """Not at first: who asks once asks the store once."""
+    def _is_due(self, lane: str, namespace: str | None, offered: tuple[str, ...], now: int) -> bool:
+        """False for the first claim of its kind, which stays one round trip."""
         key = (lane, namespace, offered)
-        before = self._looked.get(key)
-        if before is not None and now < before + LOOK_EVERY_MS:
+        before = self._checked_at.get(key)
+        if before is not None and now < before + CHECK_EVERY_MS:
             return False
-        if len(self._looked) >= MAX_REMEMBERED:
-            self._looked.clear()
-        self._looked[key] = now
+        if len(self._checked_at) >= MAX_CHECKS:
+            self._checked_at.clear()
+        self._checked_at[key] = now
         return before is not None
 
     async def _park(
@@ -113,67 +118,52 @@ class Routing:
             seen += len(heads)
             now = await self._store.now_ms()
             parked = routing.uncovered(
-                routing.not_covered_by(heads, offered), live, self._asking(lane, namespace, now)
+                routing.not_covered_by(heads, offered), live, self._claiming(lane, namespace, now)
             )
-            done = await self._commit_each([routing.park(head, now) for head in parked])
+            done = await self._commit_each(routing.park(head, now) for head in parked)
             if done:
-                said = {
-                    "lane": lane,
-                    "namespace": namespace,
-                    "execution_ids": [
-                        str(ExecutionId.of(e.partition_key, e.execution_id))
-                        for e in parked[:LOGGED]
-                    ],
-                    "missing": sorted(
-                        {need for e in parked for need in e.required_capabilities} - set(offered)
-                    )[:LOGGED],
-                }
-                log.info(
-                    "%d of lane %s need a worker with other capabilities, and wait for one",
-                    done,
-                    lane,
-                    extra=said,
-                )
-                await self._mind_the_gap(namespace, parked)
-            if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
+                _log_parked(lane, namespace, offered, parked, done)
+                await self._release_for_new_workers(namespace, parked)
+            if done < len(heads) or len(heads) < HEAD_PAGE or seen >= MAX_HEADS:
                 return
-            heads = await self._sound((await self._store.load((_heads(lane, namespace),))).rows[0])
+            heads = await readable_rows(
+                self._store, await load_all(self._store, _heads(lane, namespace), Routed)
+            )
 
-    def _asking(self, lane: str, namespace: str, now: int) -> list[tuple[str, ...]]:
-        """What those offer who have been asking for work of this place here: they need not be registered to be there."""
-        since = now - ASKED_LATELY_MS
+    def _claiming(self, lane: str, namespace: str, now: int) -> list[tuple[str, ...]]:
+        """The capabilities of recent claims in this process, whose workers may be unregistered."""
+        since = now - RECENT_CLAIM_MS
         return [
             offered
-            for (asked, of, offered), at in self._looked.items()
-            if asked == lane and of in (namespace, None) and at > since
+            for (claimed, of, offered), at in self._checked_at.items()
+            if claimed == lane and of in (namespace, None) and at > since
         ]
 
-    async def _mind_the_gap(self, namespace: str, parked: Sequence[Routed]) -> None:
-        """A worker that registered while this was being parked has found nothing to release: it is looked for once more."""
+    async def _release_for_new_workers(self, namespace: str, parked: Sequence[Routed]) -> None:
+        """A worker that registered before the park was committed found nothing to release."""
         moved = [
             structs.replace(each, version=each.version + 1, blocking_reason=routing.WAITING)
             for each in parked
         ]
         await self._release(moved, await self.live_workers(namespace), len(moved))
 
-    async def _release_within_reach(
+    async def _release_claimable(
         self, lane: str, namespace: str | None, offered: Collection[str], parked: list[Routed]
     ) -> bool:
-        """Whoever asks for work is there, registered or not."""
+        """Releases what the claimer can run. A claimer is live, registered or not."""
         released = 0
         while parked:
-            mine = routing.claimable(parked, lane, namespace, offered)
-            now = await self._store.now_ms()
-            released += await self._commit_each([routing.release(each, now) for each in mine])
+            free = routing.claimable(parked, lane, namespace, offered)
+            released += await self._release_each(free)
             if len(parked) < ROUTE_PAGE or released:
                 break
-            parked = await self._parked(_position(parked[-1]))
+            parked = await load_all(self._store, _parked(_position(parked[-1])), Routed)
         return released > 0
 
     # ---- releasing
 
     async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Lets go of executions that waited for a capable worker and now have one; how many."""
+        """Releases parked executions that a live worker can run; returns how many."""
         size = validation.limit(limit, MAX_RELEASED)
         released, after = 0, None
         while released < size:
@@ -184,68 +174,70 @@ class Routing:
         return released
 
     async def release_page(
-        self, after: Position, limit: int, wanted: ScannerFilter | None = None
-    ) -> tuple[int, Position]:
-        """As `release_routed`, for one page of those that wait; and where the next one begins, None at the end."""
-        waiting = await self._parked(after)
-        if not waiting:
+        self, after: Position | None, limit: int, wanted: ScannerFilter | None = None
+    ) -> tuple[int, Position | None]:
+        """One page of `release_routed`, and the position behind it, None at the end."""
+        parked = await load_all(self._store, _parked(after), Routed)
+        if not parked:
             return 0, None
-        done = await self._release(waiting, await self.live_workers(), limit, wanted)
-        full = len(waiting) == ROUTE_PAGE
-        return done, _position(waiting[-1]) if full else None
+        done = await self._release(parked, await self.live_workers(), limit, wanted)
+        return done, _position(parked[-1]) if len(parked) == ROUTE_PAGE else None
 
     async def release_for(self, namespace: str, offered: Collection[str]) -> int:
-        """Everything of a namespace that waited for a worker with these capabilities; how many."""
+        """Releases executions of a namespace that these capabilities cover; returns how many."""
         released, after = 0, None
         while True:
-            waiting = await self._parked(after)
-            free = routing.covered_by(waiting, namespace, offered)
-            now = await self._store.now_ms()
-            released += await self._commit_each([routing.release(each, now) for each in free])
-            if len(waiting) < ROUTE_PAGE:
+            parked = await load_all(self._store, _parked(after), Routed)
+            released += await self._release_each(routing.covered_by(parked, namespace, offered))
+            if len(parked) < ROUTE_PAGE:
                 return released
-            after = _position(waiting[-1])
+            after = _position(parked[-1])
 
     async def _release(
         self,
-        waiting: list[Routed],
+        parked: Sequence[Routed],
         live: Collection[WorkerInfo],
         limit: int,
         wanted: ScannerFilter | None = None,
     ) -> int:
-        free = [w for w in routing.covered(waiting, live) if passes(w, wanted)][:limit]
+        free = [each for each in routing.covered(parked, live) if passes(each, wanted)]
+        return await self._release_each(free[:limit])
+
+    async def _release_each(self, free: Sequence[Routed]) -> int:
         now = await self._store.now_ms()
-        return await self._commit_each([routing.release(each, now) for each in free])
+        return await self._commit_each(routing.release(each, now) for each in free)
 
-    async def _sound(self, rows: list[Row]) -> list[Routed]:
-        return await sound(self._store, _routed(rows))
-
-    async def _parked(self, after: Position) -> list[Routed]:
-        return _routed(
-            (
-                await self._store.load(
-                    (Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),)
-                )
-            ).rows[0]
-        )
-
-    async def _commit_each(self, plans: list[Plan]) -> int:
-        """How many went through: what somebody else moved meanwhile is left alone."""
-        return (
-            sum(isinstance(answer, Applied) for answer in await self._store.commit_many(plans))
-            if plans
-            else 0
-        )
+    async def _commit_each(self, plans: Iterable[Plan]) -> int:
+        """How many were applied. A plan is refused when its execution has changed."""
+        several = list(plans)
+        answers = await self._store.commit_many(several) if several else ()
+        return sum(isinstance(answer, Applied) for answer in answers)
 
 
-def _heads(lane: str, namespace: str) -> Scan:
-    return Scan(
-        "ready", {"lane_id": lane, "namespace": namespace, "gate": ""}, limit=HEADS, columns=COLUMNS
+def _log_parked(
+    lane: str, namespace: str, offered: Collection[str], parked: Sequence[Routed], done: int
+) -> None:
+    idents = [ExecutionId.of(each.partition_key, each.execution_id) for each in parked[:MAX_LOGGED]]
+    needs = {need for each in parked for need in each.required_capabilities}
+    log.info(
+        "executions parked until a capable worker registers",
+        extra={
+            "lane": lane,
+            "namespace": namespace,
+            "parked": done,
+            "execution_ids": [str(ident) for ident in idents],
+            "missing": sorted(needs - set(offered))[:MAX_LOGGED],
+        },
     )
 
 
-def _routed(rows: list[Row]) -> list[Routed]:
-    return [Routed(*row) for row in rows]
+def _heads(lane: str, namespace: str) -> Scan:
+    group = {"lane_id": lane, "namespace": namespace, "gate": ""}
+    return Scan("ready", group, limit=HEAD_PAGE, columns=COLUMNS)
+
+
+def _parked(after: Position | None) -> Scan:
+    return Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS)
 
 
 def _position(last: Routed) -> Position:

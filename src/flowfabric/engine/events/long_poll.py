@@ -79,7 +79,7 @@ class LongPoll:
     ) -> bool:
         """The lanes ring for every namespace: without this, what one of them submits would keep the workers of all awake."""
         for lane in lanes:
-            if (await self._idle_poll.look((lane, namespace), asked))[0]:
+            if (await self._idle_poll.poll((lane, namespace), asked))[0]:
                 return True
         return False
 

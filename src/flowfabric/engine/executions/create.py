@@ -1,44 +1,25 @@
-"""Creating, cancelling, moving and replaying executions."""
+"""Creates of executions."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from itertools import count, groupby, repeat
-from typing import Any
+from itertools import repeat
 from uuid import UUID
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.core import Core
-from flowfabric.engine.executions.bulk_create import checked_runs
+from flowfabric.engine.executions.bulk_create import BulkCreate, checked_runs
+from flowfabric.engine.executions.duplicates import Duplicates
 from flowfabric.engine.executions.lanes import Lanes
-from flowfabric.errors import (
-    EngineError,
-    StateError,
-    StateKind,
-    TransportError,
-    ValidationError,
-    ValidationKind,
-    invalid,
-)
-from flowfabric.ids import (
-    ExecutionId,
-)
-from flowfabric.model.execution import (
-    MAX_BULK_CREATE,
-    Created,
-    CreateExecutionArgs,
-    Duplicate,
-    Lane,
-)
+from flowfabric.errors import TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
 from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
 from flowfabric.plan import Applied
 from flowfabric.rules.executions import create
 from flowfabric.rules.executions.create import Creation
 from flowfabric.rules.limits.limit_scopes import NOTHING, attached, limits_named, unknown
-from flowfabric.store.port import Get, GetAll, Read
 
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
 
@@ -49,19 +30,20 @@ class CreateExecutions:
     def __init__(self, core: Core, lanes: Lanes, limit_cache: LimitCache) -> None:
         self._core, self._store = core, core.store
         self._lanes, self._limit_cache = lanes, limit_cache
+        self._duplicates = Duplicates(core, lanes)
+        self._bulk = BulkCreate(core.store, self._duplicates, self.create_execution)
 
-    def _inside(self, connection: Any) -> CreateExecutions:
+    def _inside(self, connection: object) -> CreateExecutions:
         """The same part over the store inside a transaction of the caller."""
-        return CreateExecutions(
-            self._core.over(self._store.inside(connection)), self._lanes, self._limit_cache
-        )
+        core = self._core.over(self._store.inside(connection))
+        return CreateExecutions(core, self._lanes, self._limit_cache)
 
     async def create_execution(
-        self, args: CreateExecutionArgs, *, connection: Any = None
+        self, args: CreateExecutionArgs, *, connection: object = None
     ) -> Created | Duplicate:
-        """Registers work. Afterwards it can be claimed, or waits for its time.
+        """Creates an execution, which can be claimed at once or when its delay is over.
 
-        On Postgres, `connection` is a connection of yours: the work then exists from your commit on, or never.
+        With `connection`, a Postgres connection of the caller, it exists once that commits.
         """
         if connection is not None:
             await self._lanes.register(validation.creation(args).lane_id, "create_execution")
@@ -73,115 +55,63 @@ class CreateExecutions:
             if known is None:
                 raise
             return known
-        plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
         try:
-            answer = await (
-                self._store.commit(creation.plan)
-                if len(plans) == 1
-                else self._store.commit_together(plans)
-            )
+            if creation.key is None:
+                answer = await self._store.commit(creation.plan)
+            else:
+                answer = await self._store.commit_together((creation.key, creation.plan))
         except TransportError as error:
             if not error.doubtful:
                 raise
-            return await self._look_into(creation, args, error)
-        return (
-            creation.result
-            if isinstance(answer, Applied)
-            else await self._settle_creation(creation, args)
-        )
+            return await self._duplicates.resolve_lost(creation, args, error)
+        if isinstance(answer, Applied):
+            return creation.result
+        return await self._duplicates.resolve(creation, args)
 
     async def create_executions(
-        self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
+        self, many: Sequence[CreateExecutionArgs], *, connection: object = None
     ) -> list[Created | Duplicate]:
-        """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid, or
-        one of their lanes is closed. If a lane closes while they are being written, those of other lanes may exist already.
+        """Creates many executions and answers for each, in order, as `create_execution` does.
+
+        Creates nothing if one is invalid or one of their lanes is closed. If a lane closes
+        meanwhile, executions of other lanes may have been created.
         """
-        many = list(many)  # the caller's may change while we wait
+        many = list(many)  # the caller may change its list during an await
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
         runs = checked_runs(many)
         lanes = {run.first.lane_id for run in runs}
         if connection is not None:
-            for lane in lanes:
-                await self._lanes.register(lane, "create_execution")
+            await self._register(lanes)
             return await self._inside(connection).create_executions(many)
         now = await self._store.now_ms()
         limits = await self.limits_of([(run.first, run.policy) for run in runs])
-        made: list[Creation] = []
+        creations: list[Creation] = []
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
             first = create.create(run.first, run.policy, now, limited)
-            made += (first, *create.repeated(first, run.others))
-        await self._check_lanes(lanes, made, many)
-        for lane in lanes:
-            await self._lanes.register(lane, "create_execution")
+            creations += (first, *create.repeated(first, run.others))
+        await self._bulk.check_lanes(lanes, creations, many)
+        await self._register(lanes)
         try:
-            return await self._create_all(made, many)
+            return await self._bulk.create(creations, many)
         except TransportError as error:
-            if error.doubtful or len(made) == 1:
+            if error.doubtful or len(creations) == 1:
                 raise
-            text = f"{error}; whether all or some of them were created is not known"
+            text = f"{error}; some or all of the executions may have been created"
             raise TransportError(
                 error.backend, text, backend_kind=error.backend_kind, doubtful=True
             ) from error
 
-    async def _check_lanes(
-        self, lanes: set[str], made: list[Creation], many: Sequence[CreateExecutionArgs]
-    ) -> None:
-        """Where all are for one lane, its commits decide. What exists already is a duplicate, whatever its lane has become."""
-        if len(lanes) < 2:
-            return
-        rows = (
-            await self._store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))
-        ).rows[0]
-        closed = {lane.lane_id: lane for lane in (Lane(*row) for row in rows) if lane.is_closed}
-        for creation, args in zip(made, many, strict=True):
-            if args.lane_id in closed and (await self._holder(creation, args))[0] is None:
-                raise _closed(closed[args.lane_id])
-
-    async def _create_all(
-        self, made: list[Creation], many: Sequence[CreateExecutionArgs]
-    ) -> list[Created | Duplicate]:
-        """Runs of those without a key go together, those with one each take theirs first."""
-        if all(creation.key is None for creation in made):
-            return await self._create_plain(made, many)
-        results: list[Created | Duplicate] = []
-        for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
-            several = list(run)
-            if plain:
-                results += await self._create_plain(
-                    [made[at] for at in several], [many[at] for at in several]
-                )
-                continue
-            for apart in _apart([many[at] for at in several]):
-                results += await asyncio.gather(*map(self.create_execution, apart))
-        return results
-
-    async def _create_plain(
-        self, made: list[Creation], many: Sequence[CreateExecutionArgs]
-    ) -> list[Created | Duplicate]:
-        answers = await self._store.commit_many([creation.plan for creation in made])
-        if all(isinstance(answer, Applied) for answer in answers):
-            return [creation.result for creation in made]
-        results: list[Created | Duplicate] = []
-        for creation, args, answer in zip(made, many, answers, strict=True):
-            if isinstance(answer, TransportError) and answer.doubtful:
-                results.append(await self._look_into(creation, args, answer))
-                continue
-            if isinstance(answer, Exception):
-                raise answer
-            results.append(
-                creation.result
-                if isinstance(answer, Applied)
-                else await self._settle_creation(creation, args)
-            )
-        return results
+    async def _register(self, lanes: set[str]) -> None:
+        for lane in lanes:
+            await self._lanes.register(lane, "create_execution")
 
     async def limits_of(
         self,
         creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]],
         flow_id: UUID | None = None,
     ) -> list[Attached]:
-        """The limits of each, whose gates are known from here on; empty when nobody has any."""
+        """The limits of each create, whose gates are registered; empty if none has limits."""
         scopes = await self._limit_cache.scopes()
         if not scopes and all(policy is None for _, policy in creations):
             return []
@@ -189,13 +119,13 @@ class CreateExecutions:
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
-                await self._limit_cache.know_gate(args.lane_id, args.namespace, limited)
+                await self._limit_cache.register_gate(args.lane_id, args.namespace, limited)
         return limits
 
     async def _check_limits(
         self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]]
     ) -> None:
-        """What an execution names must be there, and of its own namespace."""
+        """Limits that a create names must exist in its namespace."""
         named = [
             (args.namespace, limits)
             for args, policy in creations
@@ -210,102 +140,16 @@ class CreateExecutions:
                 raise refused
 
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
-        """What a create with an unacceptable policy would have met first."""
+        """The existing execution; a repeated create is answered even if its policy is invalid."""
         checked = validation.creation(args)
         creation = create.create(checked, None, await self._store.now_ms())
-        return (await self._holder(creation, checked))[0]
+        return (await self._duplicates.find(creation, checked)).duplicate
 
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
         checked = validation.creation(args)
         policy = parse_policy(checked.policy)
         limits = await self.limits_of(((checked, policy),))
-        creation = create.create(
-            checked, policy, await self._store.now_ms(), limits[0] if limits else NOTHING
-        )
+        now = await self._store.now_ms()
+        creation = create.create(checked, policy, now, limits[0] if limits else NOTHING)
         await self._lanes.register(args.lane_id, "create_execution")
         return creation
-
-    async def _settle_creation(
-        self, creation: Creation, args: CreateExecutionArgs, *, doubtful: bool = False
-    ) -> Created | Duplicate:
-        """Why a create was refused: the key or the id is taken, or the lane is closed. An outdated key is taken over.
-
-        A create whose answer was lost may land at any time, so whoever has the id is looked at: it may be this very call.
-        """
-        for tries in count(1):
-            known, outdated = await self._holder(creation, args)
-            if known is not None:
-                return creation.result if doubtful and await self._landed(creation, args) else known
-            lane = await self._lanes.read_lane(args.lane_id)
-            if lane is not None and lane.is_closed:
-                raise _closed(lane)
-            take = creation.key
-            if take is not None and outdated is not None:
-                take = create.retake(take, outdated)
-            plans = (creation.plan,) if take is None else (take, creation.plan)
-            if isinstance(await self._store.commit_together(plans), Applied):
-                return creation.result
-            await self._core.pause(tries)
-        raise AssertionError("the last pause raises")
-
-    async def _look_into(
-        self, creation: Creation, args: CreateExecutionArgs, lost: TransportError
-    ) -> Created | Duplicate:
-        """What became of a create whose answer was lost; where that cannot be found out, the doubt stays."""
-        try:
-            return await self._settle_creation(creation, args, doubtful=True)
-        except EngineError as error:
-            raise lost from error
-
-    async def _landed(self, creation: Creation, args: CreateExecutionArgs) -> bool:
-        """Whether a create whose answer was lost was carried out: the row is there, of that very moment and with that payload."""
-        ident = creation.result.execution_id
-        read = Get(
-            "ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload")
-        )
-        return (await self._store.load((read,))).rows[0] == [
-            (creation.created_at_ms, args.input_payload)
-        ]
-
-    async def _holder(
-        self, creation: Creation, args: CreateExecutionArgs
-    ) -> tuple[Duplicate | None, ExecutionId | None]:
-        """The execution that has the key or the id; and the one whose key may be taken over, because it is no longer kept."""
-        ident = creation.result.execution_id
-        reads: list[Read] = [
-            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",))
-        ]
-        if args.idempotency_key:
-            reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
-        loaded = await self._store.load(reads)
-        if args.idempotency_key and loaded.rows[1]:
-            _, _, partition, uuid, expires_at, digest = loaded.rows[1][0]
-            holder = ExecutionId.of(partition, uuid)
-            if create.is_in_time(expires_at, loaded.now_ms) or await self._has_key(holder, args):
-                return Duplicate(holder, digest if args.key_digest else None), None
-            return (Duplicate(ident) if loaded.rows[0] else None), holder
-        return (Duplicate(ident) if loaded.rows[0] else None), None
-
-    async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
-        read = Get(
-            "ff_exec_core", (ident.partition_index, ident.uuid), ("namespace", "idempotency_key")
-        )
-        return (await self._store.load((read,))).rows[0] == [(args.namespace, args.idempotency_key)]
-
-
-def _apart(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:
-    """In order, cut before whatever names an id or a key again: who comes first is to get it."""
-    runs: list[list[CreateExecutionArgs]] = [[]]
-    seen: set[object] = set()
-    for args in many:
-        names = {str(args.execution_id), (args.namespace, args.idempotency_key)}
-        if names & seen:
-            runs.append([])
-            seen.clear()
-        runs[-1].append(args)
-        seen |= names
-    return runs
-
-
-def _closed(lane: Lane) -> StateError:
-    return StateError(StateKind.LANE_CLOSED, f"lane {lane.lane_id!r} is {lane.state}")

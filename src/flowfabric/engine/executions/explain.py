@@ -1,4 +1,4 @@
-"""Why an execution is not running: two loads at the most, and what they say in plain words."""
+"""Why an execution is not running: at most two loads, and the reasons they show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
+
+from msgspec import Struct
 
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
@@ -33,12 +35,12 @@ from flowfabric.model.explanation import (
 )
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.queue_stats import LONG_WRITING_MS, LongWriter
+from flowfabric.model.quota import DEFAULT_DIMENSION
 from flowfabric.model.waitpoint import Suspension
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules.executions import explain
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
-_AWAITED = ("waitpoint_id", "waitpoint_key", "required_signal_names", "state")
 _PARENT = ("partition_key", "execution_id", "execution_kind", "public_state")
 _BUDGET = ("budget_id", "policy_json", "next_reset_at_ms", "scope_type", "scope_id")
 _USAGE = ("budget_id", "dimensions_key", "current_value")
@@ -49,7 +51,18 @@ _QUOTA = (
     "active_concurrency_cap",
     "closed_until_ms",
 )
-_NOBODY = UUID(int=0)
+_FIRST_ID = UUID(int=0)
+
+
+class _Waitpoint(Struct, frozen=True):
+    waitpoint_id: UUID
+    waitpoint_key: str
+    required_signal_names: str
+    state: str
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "active"
 
 
 class Explain:
@@ -59,7 +72,7 @@ class Explain:
         self._core, self._store = core, core.store
 
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
-        """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
+        """The reasons why it is not running, in the order in which they must end, with facts."""
         ident = execution_id(execution)
         key = (ident.partition_index, ident.uuid)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
@@ -67,7 +80,12 @@ class Explain:
             Get("ff_exec_core", key, CORE_COLUMNS),
             Scan("last_attempt", owner, limit=1),
             Get("ff_suspension_current", key),
-            Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS_SEEN, columns=_AWAITED),
+            Scan(
+                "waitpoints_of",
+                owner,
+                limit=MAX_WAITPOINTS_SEEN,
+                columns=_Waitpoint.__struct_fields__,
+            ),
             Scan(
                 "edges_in",
                 {"partition_key": ident.partition_index, "downstream_eid": ident.uuid},
@@ -75,35 +93,36 @@ class Explain:
             ),
         )
         loaded = await self._store.load(reads)
-        found, tries, waits, waitpoints, edges = loaded.rows
-        if not found:
+        found, attempts, suspensions, waitpoints, edges = loaded.rows
+        stored = next((from_core_row(row) for row in found), None)
+        if stored is None:
             raise NotFound("execution", ident)
         looked = Looked(
             loaded.now_ms,
-            from_core_row(found[0]),
-            attempt=Attempt(*tries[0]) if tries else None,
-            suspension=next((wait for row in waits if (wait := Suspension(*row)).is_open), None),
-            waitpoints=tuple(_awaited(row) for row in waitpoints if row[3] == "active"),
+            stored,
+            attempt=next((Attempt(*row) for row in attempts), None),
+            suspension=next((s for row in suspensions if (s := Suspension(*row)).is_open), None),
+            waitpoints=tuple(_awaited(w) for row in waitpoints if (w := _Waitpoint(*row)).is_open),
             edges=tuple(Edge(*row) for row in edges),
             writer=await self.events_held_back_by(),
         )
-        if not explain.looks_ahead(looked.execution):
+        if not explain.looks_ahead(stored):
             return explain.explain(looked)
-        return explain.explain(await self._ahead(looked))
+        return explain.explain(await self._with_obstacles(looked))
 
     async def events_held_back_by(self) -> LongWriter | None:
-        """A transaction that has been writing so long that events are told late because of it; Postgres only."""
+        """A transaction that writes for so long that it delays events; Postgres only."""
         found = await self._store.longest_writer()
         return found if found is not None and found.for_ms >= LONG_WRITING_MS else None
 
-    async def _ahead(self, looked: Looked) -> Looked:
-        """What stands between it and a worker."""
+    async def _with_obstacles(self, looked: Looked) -> Looked:
+        """Adds what can keep a waiting execution from a worker: its queue, limits and parents."""
         execution, now = looked.execution, looked.now_ms
-        reads = _around(execution, looked, now)
+        reads = {**_lane_reads(execution), **_parent_reads(execution, looked)}
+        reads |= {**_budget_reads(execution), **_quota_reads(execution, now)}
         rows: dict[str, list[Row]] = defaultdict(list)
         rows.update(zip(reads, (await self._store.load(tuple(reads.values()))).rows, strict=True))
-        quota = next((_quota(row, rows) for row in rows["quota"]), None)
-        places = [row[0] for row in rows["ready"]]
+        queue = [ident for (ident,) in rows["ready"]]
         return Looked(
             now,
             execution,
@@ -115,88 +134,97 @@ class Explain:
             next((EdgeGroup(*row) for row in rows["group"]), None),
             looked.edges,
             tuple(
-                Parent(ExecutionId.of(row[0], row[1]), row[2], row[3]) for row in rows["parents"]
+                Parent(ExecutionId.of(partition, ident), kind, state)
+                for partition, ident, kind, state in rows["parents"]
             ),
             tuple(_budget(row, rows["usage"]) for row in sorted(rows["budgets"])),
-            quota,
-            places.index(execution.execution_id) if execution.execution_id in places else None,
+            next((_quota(row, rows) for row in rows["quota"]), None),
+            queue.index(execution.execution_id) if execution.execution_id in queue else None,
             looked.writer,
         )
 
 
-def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
-    """What there is to read beside it; what it has nothing to do with is left out."""
-    at, quota = execution.partition_key, execution.quota_policy_id
+def _lane_reads(execution: Execution) -> dict[str, Read]:
     reads: dict[str, Read] = {
         "lane": Get("ff_lane_registry", (execution.lane_id,)),
         "workers": Scan("workers", {"namespace": execution.namespace}, limit=MAX_WORKERS_SEEN),
     }
     if explain.is_ready(execution):
-        place = {
+        queue = {
             "lane_id": execution.lane_id,
             "namespace": execution.namespace,
             "gate": execution.gate,
         }
-        reads["ready"] = Scan("ready", place, limit=MAX_AHEAD + 1, columns=("execution_id",))
-    if looked.edges and execution.flow_id is not None:
-        upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
-        reads["group"] = Get("ff_edge_group", (at, execution.flow_id, execution.execution_id))
-        reads["parents"] = GetAll("ff_exec_core", [(at, each) for each in upstream], _PARENT)
-    waits_for = (execution.blocked_on or "").rpartition(":")[2]
-    budgets = [
-        (each,)
-        for each in dict.fromkeys(_uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], waits_for)))
-    ]
-    if budgets:
-        reads["budgets"] = GetAll("ff_budget_policy", budgets, _BUDGET)
-        reads["usage"] = ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE)
-    if quota is not None:
-        held, counted = {"quota_policy_id": quota}, MAX_ADMITTED_SEEN
-        reads["quota"] = Get("ff_quota_policy", (quota,), _QUOTA)
-        reads["window"] = Scan(
-            "quota_window",
-            {**held, "dimension": "default"},
-            limit=counted,
-            columns=("admitted_at_ms",),
-        )
-        reads["held"] = Scan("held", held, limit=counted, columns=("execution_id",))
-        reads["reserved"] = Scan(
-            "reserved", held, (now, _NOBODY), limit=counted, columns=("execution_id",)
-        )
+        reads["ready"] = Scan("ready", queue, limit=MAX_AHEAD + 1, columns=("execution_id",))
     return reads
 
 
+def _parent_reads(execution: Execution, looked: Looked) -> dict[str, Read]:
+    if not looked.edges or execution.flow_id is None:
+        return {}
+    partition = execution.partition_key
+    upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
+    return {
+        "group": Get("ff_edge_group", (partition, execution.flow_id, execution.execution_id)),
+        "parents": GetAll("ff_exec_core", [(partition, each) for each in upstream], _PARENT),
+    }
+
+
+def _budget_reads(execution: Execution) -> dict[str, Read]:
+    blocked_on = (execution.blocked_on or "").rpartition(":")[2]
+    named = _uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], blocked_on))
+    budgets = [(ident,) for ident in dict.fromkeys(named)]
+    if not budgets:
+        return {}
+    return {
+        "budgets": GetAll("ff_budget_policy", budgets, _BUDGET),
+        "usage": ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE),
+    }
+
+
+def _quota_reads(execution: Execution, now: int) -> dict[str, Read]:
+    quota, most = execution.quota_policy_id, MAX_ADMITTED_SEEN
+    if quota is None:
+        return {}
+    group, ids = {"quota_policy_id": quota}, ("execution_id",)
+    window = {**group, "dimension": DEFAULT_DIMENSION}
+    return {
+        "quota": Get("ff_quota_policy", (quota,), _QUOTA),
+        "window": Scan("quota_window", window, limit=most, columns=("admitted_at_ms",)),
+        "held": Scan("held", group, limit=most, columns=ids),
+        "reserved": Scan("reserved", group, (now, _FIRST_ID), limit=most, columns=ids),
+    }
+
+
 def _uuids(texts: Iterable[str]) -> Iterator[UUID]:
-    """What is no uuid names no budget, and so no limit."""
+    """The texts that are UUIDs; any other text names no budget."""
     for text in texts:
         with suppress(ValueError):
             yield UUID(text)
 
 
-def _awaited(row: Row) -> Awaited:
-    return Awaited(row[0], row[1], tuple(json.loads(row[2]))[:MAX_LISTED])
+def _awaited(waitpoint: _Waitpoint) -> Awaited:
+    names = tuple(json.loads(waitpoint.required_signal_names))
+    return Awaited(waitpoint.waitpoint_id, waitpoint.waitpoint_key, names[:MAX_LISTED])
 
 
 def _budget(row: Row, usage: list[Row]) -> Budget:
     budget_id, policy, resets_at_ms, scope_type, scope_id = row
     used = {dimension: value for owner, dimension, value in usage if owner == budget_id}
-    return Budget(
-        str(budget_id),
-        _limits(policy),
-        used,
-        resets_at_ms,
-        scope_id if scope_type == "name" else "",
-    )
+    named = scope_id if scope_type == "name" else ""
+    return Budget(str(budget_id), _limits(policy), used, resets_at_ms, named)
 
 
 def _limits(policy: str) -> dict[str, int]:
-    said: Any = json.loads(policy)
-    hard = said.get("hard_limits") if isinstance(said, dict) else None
+    stored: Any = json.loads(policy)
+    hard = stored.get("hard_limits") if isinstance(stored, dict) else None
     return {str(name): limit for name, limit in (hard or {}).items() if isinstance(limit, int)}
 
 
 def _quota(row: Row, rows: Mapping[str, list[Row]]) -> Quota:
-    held = {each[0] for each in (*rows["held"], *rows["reserved"])}
+    held = {ident for (ident,) in (*rows["held"], *rows["reserved"])}
+    window = tuple(admitted_at_ms for (admitted_at_ms,) in rows["window"])
+    quota_id, window_s, most_in_window, most_at_once, closed_until_ms = row
     return Quota(
-        row[0], row[1], row[2], row[3], row[4], tuple(each[0] for each in rows["window"]), len(held)
+        quota_id, window_s, most_in_window, most_at_once, closed_until_ms, window, len(held)
     )

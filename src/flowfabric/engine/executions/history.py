@@ -1,16 +1,18 @@
-"""Everything that happened to an execution or a flow, a page at a time."""
+"""The history of an execution or a flow, in pages."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
 from uuid import UUID
+
+from msgspec import Struct
 
 from flowfabric.codec.history_cursor import decode_place, encode_place
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
@@ -36,7 +38,7 @@ MEMBERS_LISTED = 1_000
 MEMBERS_AT_ONCE = 20
 FEW = 64
 MAX_EXPLAINING = 500
-"""Attempts, waitpoints and charges of one execution that are looked at to explain its events."""
+"""Attempts, waitpoints and charges of one execution that are read to explain its events."""
 
 _OUTBOXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -67,15 +69,32 @@ _OUTBOXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("operator_events_of", ("event_id", "execution_id", "event_type", "details", "occurred_at_ms")),
 )
-_CORE, _TRIED, _CHARGED = (
-    CoreRow.__struct_fields__,
-    Tried.__struct_fields__,
-    Charged.__struct_fields__,
+_EVENT_ID, _EVENT_OWNER = 0, 1
+"""The positions of the number and the execution in the rows of every outbox."""
+_OWNER, _OWNER_AT = ("execution_id",), 0
+_EXPLAINING = (
+    ("attempts", Tried.__struct_fields__),
+    ("waitpoints_of", Awaited.__struct_fields__),
+    ("ledger_of", Charged.__struct_fields__),
 )
-_AWAITED, _PARKED = Awaited.__struct_fields__, Parked.__struct_fields__
-_OWNER = ("execution_id",)
-_EXPLAINING = (("attempts", _TRIED), ("waitpoints_of", _AWAITED), ("ledger_of", _CHARGED))
-_MEMBER = ("execution_id", "created_at_ms", "terminal_at_ms")
+
+
+class _Member(Struct, frozen=True):
+    execution_id: UUID
+    created_at_ms: int
+    terminal_at_ms: int | None
+
+    def overlaps(self, since: int) -> bool:
+        """Whether it may have entries from this time on."""
+        return self.terminal_at_ms is None or self.terminal_at_ms >= since
+
+    def first_key(self, partition: int) -> history.Key:
+        """The key of its creation, its first entry."""
+        ident = ExecutionId.of(partition, self.execution_id)
+        return history.creation_key(ident, self.created_at_ms)
+
+
+_MEMBER = _Member.__struct_fields__
 
 
 class History:
@@ -87,9 +106,9 @@ class History:
     async def history(
         self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None
     ) -> Page[HistoryEntry]:
-        """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order.
+        """The entries of an execution, or of a flow and all its members, in order.
 
-        `after` is the `next_cursor` of the page before. A live one may still grow behind the last page.
+        `after` is the `next_cursor` of the page before. A live subject gains entries later.
         """
         size = validation.limit(limit, MAX_HISTORY)
         if isinstance(subject, str) and subject.startswith("{"):
@@ -101,66 +120,62 @@ class History:
     async def _history_of(
         self, ident: ExecutionId, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        place = None if after is None else PageEnd(*decode_place(str(ident), after))
-        lives = await self._lives([(ident.partition_index, ident.uuid)], MAX_EXPLAINING)
-        if not lives:
+        before = None if after is None else PageEnd(*decode_place(str(ident), after))
+        before_key = None if before is None else before.key
+        keys = [(ident.partition_index, ident.uuid)]
+        found = await self._executions(keys, MAX_EXPLAINING)
+        if not found:
             raise NotFound("execution", ident)
-        chosen = FirstLines(size + 1, None if place is None else place.key)
-        for line in history.row_lines(lives[0]):
+        (execution,) = found
+        chosen = FirstLines(size + 1, before_key)
+        for line in history.row_lines(execution):
             chosen.add(line)
         for source in range(len(_OUTBOXES)):
-            await self._tell(lives[0], source, chosen, place, ())
+            await self._add_events(execution, source, chosen, before, ())
         lines = chosen.lines()
         page = lines[:size]
         if not page:
             return Page([], None)
-        ran = history.last_attempt(page, None if place is None else place.attempt)
-        end = history.page_end(page, place, ran)
-        cursor = (
-            encode_place(str(ident), end.key, end.numbers, end.attempt)
-            if len(lines) > size
-            else None
-        )
-        return await self._named(
-            history.without_repeats(page, None if place is None else place.key), cursor
-        )
+        attempt = history.last_attempt(page, None if before is None else before.attempt)
+        end = history.page_end(page, before, attempt)
+        cursor = None
+        if len(lines) > size:
+            cursor = encode_place(str(ident), end.key, end.numbers, end.attempt)
+        return await self._with_signal_names(history.without_repeats(page, before_key), cursor)
 
-    async def _tell(
+    async def _add_events(
         self,
-        life: Life,
+        execution: Life,
         source: int,
         chosen: FirstLines,
-        place: PageEnd | None,
+        before: PageEnd | None,
         first: Sequence[Row],
     ) -> None:
-        """One outbox of one execution, as far as it can matter. `first` is what was read of it already."""
-        teller, told = EventReader(life, source), 0
-        if place is not None:
-            teller, told = (
-                EventReader(life, source, place.key[:2], place.attempt),
-                place.numbers[source],
-            )
-        index, columns = _OUTBOXES[source]
-        rows, full = first, len(first) == FEW
+        """Adds the events of an outbox up to the end of the page. `first` are rows already read."""
+        reader, number = EventReader(execution, source), 0
+        if before is not None:
+            reader = EventReader(execution, source, before.key[:2], before.attempt)
+            number = before.numbers[source]
+        owner = execution.core.execution_id
+        rows, is_full = first, len(first) == FEW
         if not first:
-            rows = await self._scan(index, life.core.execution_id, told, columns)
-            full = len(rows) == AT_ONCE
+            rows = await self._events(source, owner, number)
+            is_full = len(rows) == AT_ONCE
         while rows:
             for row in rows:
-                for line in teller.read(row):
+                for line in reader.read(row):
                     if chosen.is_beyond(line.key):
                         return
-                    chosen.add(line, new=place is not None)
-            if not full:
+                    chosen.add(line, new=before is not None)
+            if not is_full:
                 break
-            rows = await self._scan(index, life.core.execution_id, rows[-1][0], columns)
-            full = len(rows) == AT_ONCE
-        for line in teller.flush():
-            chosen.add(line, new=place is not None)
+            rows = await self._events(source, owner, rows[-1][_EVENT_ID])
+            is_full = len(rows) == AT_ONCE
+        for line in reader.flush():
+            chosen.add(line, new=before is not None)
 
-    async def _scan(
-        self, index: str, owner: UUID, after: int, columns: tuple[str, ...]
-    ) -> list[Row]:
+    async def _events(self, source: int, owner: UUID, after: int) -> list[Row]:
+        index, columns = _OUTBOXES[source]
         scan = Scan(index, {"execution_id": owner}, (after,), limit=AT_ONCE, columns=columns)
         return (await self._store.load((scan,))).rows[0]
 
@@ -171,101 +186,95 @@ class History:
     ) -> Page[HistoryEntry]:
         key = None if after is None else decode_place(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
-        found = (await self._store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
-        if not found:
+        flow = await load_one(self._store, Get("ff_flow_core", (partition, ident)), Flow)
+        if flow is None:
             raise NotFound("flow", ident)
         chosen = FirstLines(size + 1, key)
-        await self._tell_flow(Flow(*found[0]), chosen)
-        since = 0 if key is None else key[0]
-        last = None
+        await self._add_flow(flow, chosen)
+        since, *_ = (0,) if key is None else key
+        last: tuple[UUID] | None = None
         while True:
             group = {"partition_key": partition, "flow_id": ident}
             scan = Scan("members", group, last, limit=MEMBERS_LISTED, columns=_MEMBER)
-            members = (await self._store.load((scan,))).rows[0]
-            near = [row for row in members if _overlaps(row, since)]
+            members = await load_all(self._store, scan, _Member)
+            near = [member for member in members if member.overlaps(since)]
             for at in range(0, len(near), MEMBERS_AT_ONCE):
-                some = near[at : at + MEMBERS_AT_ONCE]
                 keys = [
-                    (partition, row[0])
-                    for row in some
-                    if not chosen.is_beyond(_earliest(partition, row))
+                    (partition, member.execution_id)
+                    for member in near[at : at + MEMBERS_AT_ONCE]
+                    if not chosen.is_beyond(member.first_key(partition))
                 ]
                 if keys:
-                    await self._tell_members(keys, chosen)
+                    await self._add_members(keys, chosen)
             if len(members) < MEMBERS_LISTED:
                 break
-            last = (members[-1][0],)
+            last = (members[-1].execution_id,)
         lines = chosen.lines()
         page = lines[:size]
-        cursor = (
-            encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None)
-            if page and len(lines) > size
-            else None
-        )
-        return await self._named(history.without_repeats(page, key), cursor)
+        cursor = None
+        if page and len(lines) > size:
+            cursor = encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None)
+        return await self._with_signal_names(history.without_repeats(page, key), cursor)
 
-    async def _tell_flow(self, flow: Flow, chosen: FirstLines) -> None:
+    async def _add_flow(self, flow: Flow, chosen: FirstLines) -> None:
         for line in history.flow_lines(flow):
             chosen.add(line)
-        index, columns = _OUTBOXES[OPERATIONS]
-        after, full = 0, True
-        while full:
-            rows = await self._scan(index, flow.flow_id, after, columns)
+        after, is_full = 0, True
+        while is_full:
+            rows = await self._events(OPERATIONS, flow.flow_id, after)
             for row in rows:
-                asked = history.flow_operation(flow, row)
-                if asked is not None:
-                    chosen.add(asked)
-            full = len(rows) == AT_ONCE
-            after = rows[-1][0] if rows else after
+                operation = history.flow_operation(flow, row)
+                if operation is not None:
+                    chosen.add(operation)
+                after = row[_EVENT_ID]
+            is_full = len(rows) == AT_ONCE
 
-    async def _tell_members(self, keys: list[tuple[int, UUID]], chosen: FirstLines) -> None:
-        lives = await self._lives(keys, FEW)
-        owners = [(key[1],) for key in keys]
+    async def _add_members(self, keys: list[tuple[int, UUID]], chosen: FirstLines) -> None:
+        executions = await self._executions(keys, FEW)
+        owners = [(ident,) for _, ident in keys]
         reads = tuple(ScanAll(index, owners, FEW, columns) for index, columns in _OUTBOXES)
-        by_owner = [_grouped(rows, 1) for rows in (await self._store.load(reads)).rows]
-        for life in lives:
-            for line in history.row_lines(life):
+        by_owner = [_grouped(rows, _EVENT_OWNER) for rows in (await self._store.load(reads)).rows]
+        for execution in executions:
+            for line in history.row_lines(execution):
                 chosen.add(line)
-            for source, rows in enumerate(by_owner):
-                if life.core.execution_id in rows:
-                    await self._tell(
-                        life,
-                        source,
-                        chosen,
-                        None,
-                        sorted(rows[life.core.execution_id], key=itemgetter(0)),
-                    )
+            for source, found in enumerate(by_owner):
+                rows = found.get(execution.core.execution_id)
+                if rows:
+                    rows.sort(key=itemgetter(_EVENT_ID))
+                    await self._add_events(execution, source, chosen, None, rows)
 
-    # ---- what both need
+    # ---- both
 
-    async def _lives(self, keys: list[tuple[int, UUID]], few: int) -> list[Life]:
-        """Those that exist, with what explains their events."""
+    async def _executions(self, keys: list[tuple[int, UUID]], few: int) -> list[Life]:
+        """The executions that exist, with the rows that explain their events."""
         reads: tuple[Read, ...] = (
-            GetAll("ff_exec_core", keys, _CORE),
-            GetAll("ff_suspension_current", keys, _OWNER + _PARKED),
+            GetAll("ff_exec_core", keys, CoreRow.__struct_fields__),
+            GetAll("ff_suspension_current", keys, _OWNER + Parked.__struct_fields__),
             *(ScanAll(index, keys, few, _OWNER + columns) for index, columns in _EXPLAINING),
         )
         cores, parked, *explaining = (await self._store.load(reads)).rows
-        waiting = {row[0]: Parked(*row[1:]) for row in parked}
-        tries, waits, charges = (_grouped(rows, 0) for rows in explaining)
+        suspensions = {owner: Parked(*columns) for owner, *columns in parked}
+        attempts, waits, charges = (_grouped(rows, _OWNER_AT) for rows in explaining)
         found = []
         for core in (CoreRow(*row) for row in cores):
-            who = core.execution_id
-            tried = sorted((Tried(*row[1:]) for row in tries[who]), key=lambda t: t.attempt_index)
-            awaited = tuple(Awaited(*row[1:]) for row in waits[who])
-            charged = tuple(Charged(*row[1:]) for row in sorted(charges[who], key=repr))
-            found.append(Life(core, tuple(tried), awaited, waiting.get(who), charged))
+            ident = core.execution_id
+            tries = [Tried(*columns) for _, *columns in attempts.get(ident, ())]
+            tries.sort(key=lambda tried: tried.attempt_index)
+            awaited = [Awaited(*columns) for _, *columns in waits.get(ident, ())]
+            charged = [Charged(*row) for _, *row in sorted(charges.get(ident, ()), key=repr)]
+            suspension = suspensions.get(ident)
+            found.append(Life(core, tuple(tries), tuple(awaited), suspension, tuple(charged)))
         return found
 
-    async def _named(self, page: list[Line], cursor: str | None) -> Page[HistoryEntry]:
-        """The page, with the names of its signals."""
+    async def _with_signal_names(self, page: list[Line], cursor: str | None) -> Page[HistoryEntry]:
         wanted = [
-            (who.partition_index, who.uuid, signal) for who, signal in history.signals_of(page)
+            (ident.partition_index, ident.uuid, signal)
+            for ident, signal in history.signals_of(page)
         ]
         names: dict[UUID, str] = {}
         if wanted:
-            asked = GetAll("ff_signal", wanted, ("signal_id", "signal_name"))
-            names = dict((await self._store.load((asked,))).rows[0])
+            read = GetAll("ff_signal", wanted, ("signal_id", "signal_name"))
+            names = dict((await self._store.load((read,))).rows[0])
         entries = [
             history.with_signal_name(line, names[line.signal_id])
             if line.signal_id in names
@@ -275,19 +284,8 @@ class History:
         return Page(entries, cursor)
 
 
-def _overlaps(member: Row, since: int) -> bool:
-    """One that ended before the page begins has nothing to tell there."""
-    ended = member[2]
-    return ended is None or ended >= since
-
-
-def _earliest(partition: int, member: Row) -> history.Key:
-    """The key of its creation, before which there is nothing."""
-    return history.creation_key(ExecutionId.of(partition, member[0]), member[1])
-
-
-def _grouped(rows: Sequence[Row], at: int) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = defaultdict(list)
+def _grouped(rows: Sequence[Row], at: int) -> dict[UUID, list[Row]]:
+    found: dict[UUID, list[Row]] = defaultdict(list)
     for row in rows:
         found[row[at]].append(row)
     return found

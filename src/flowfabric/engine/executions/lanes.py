@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import invalid
 from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane, Page
@@ -13,7 +14,7 @@ from flowfabric.store.port import Get, Scan
 
 
 class Lanes:
-    """Remembers which lanes are registered, so that a create registers a lane once per process."""
+    """Lanes. Each process registers a lane once."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -27,7 +28,7 @@ class Lanes:
             self._registered.add(lane)
 
     async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
-        """active, paused (takes work, grants none), draining (takes none, finishes what is there) or disabled (neither)."""
+        """Sets active, paused (no claims), draining (no new executions) or disabled (neither)."""
         try:
             wanted = LaneState(state)
         except ValueError:
@@ -45,14 +46,11 @@ class Lanes:
         await self.set_lane_state(lane, LaneState.DRAINING)
 
     async def read_lane(self, lane: str) -> Lane | None:
-        loaded = await self._store.load((Get("ff_lane_registry", (lane_id(lane),)),))
-        return Lane(*loaded.rows[0][0]) if loaded.rows[0] else None
+        return await load_one(self._store, Get("ff_lane_registry", (lane_id(lane),)), Lane)
 
     async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page[str]:
         size = validation.limit(limit, 10_000)
         after = None if cursor is None else (lane_id(cursor, "cursor"),)
-        loaded = await self._store.load(
-            (Scan("lanes", after=after, limit=size + 1 if size else 0),)
-        )
-        lanes = [row[0] for row in loaded.rows[0]]
+        read = Scan("lanes", after=after, limit=size + 1 if size else 0, columns=("lane_id",))
+        lanes = await load_all(self._store, read, str)
         return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)

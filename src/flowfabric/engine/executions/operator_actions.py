@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.errors import ValidationError, ValidationKind, invalid
@@ -31,7 +29,7 @@ class OperatorActions:
         self._core = core
 
     async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
-        """Ends an execution whatever it is doing. Again is fine; one that ended otherwise is an error."""
+        """Ends an execution in any state. A repeated cancel succeeds; any other end is an error."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
         validation.text(name(args.source, "source"), "source")
@@ -42,7 +40,7 @@ class OperatorActions:
         return result
 
     async def change_priority(self, args: ChangePriorityArgs) -> Changed:
-        """Moves a waiting execution within its lane."""
+        """Changes the position of a waiting execution in its lane."""
         ident = execution_id(args.execution_id)
         validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
         validation.optional_timestamp(args.now, "now")
@@ -62,7 +60,10 @@ class OperatorActions:
         partition: int | str | None = None,
         now: int | None = None,
     ) -> Expired | RetryScheduled | AlreadyTerminal | None:
-        """Ends an execution past its deadline, or an attempt past its timeout, which the policy may retry; None if not due."""
+        """Ends an execution past its deadline, or an attempt past its timeout; None if not due.
+
+        The policy may retry a timed-out attempt.
+        """
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
@@ -87,7 +88,7 @@ class OperatorActions:
         lane: str = "",
         now: int | None = None,
     ) -> str:
-        """Makes a delayed execution claimable once its time has come; the answer says what was found."""
+        """Makes a delayed execution claimable when its delay is over; returns what was found."""
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
@@ -105,7 +106,7 @@ class OperatorActions:
         partition: int | str | None = None,
         now: int | None = None,
     ) -> Blocked | LuaRejected:
-        """Holds a waiting execution back, with a named reason."""
+        """Blocks a waiting execution, with a named reason."""
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.text(reason_detail, "reason_detail")
@@ -123,7 +124,7 @@ class OperatorActions:
         partition: int | str | None = None,
         now: int | None = None,
     ) -> None:
-        """Lets a held-back execution go, if it is still held for the reason given."""
+        """Unblocks an execution that is still blocked for the reason given."""
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
@@ -140,7 +141,7 @@ class OperatorActions:
         await self._set_tags(execution, {key: value})
 
     async def set_execution_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
-        """All or none; how many were set."""
+        """Sets all tags or none; returns how many."""
         for key in validation.tags(tags):
             if not tag_key_is_valid(key):
                 raise ValidationError(
@@ -151,9 +152,7 @@ class OperatorActions:
 
     async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
         checked = validation.tags(tags)
-
-        def rule(snapshot: Any) -> Any:
-            return operator_actions.set_tags(snapshot, checked)
-
-        result: int = await self._core.decide(execution_id(execution), rule)
+        result: int = await self._core.decide(
+            execution_id(execution), lambda snapshot: operator_actions.set_tags(snapshot, checked)
+        )
         return result

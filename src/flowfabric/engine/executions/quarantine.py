@@ -1,4 +1,4 @@
-"""Executions of which a column cannot be read are held back, and the others go on."""
+"""Holds executions with an unreadable column, so that they do not block the rows behind them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ log = logging.getLogger("flowfabric.engine")
 Waiting = TypeVar("Waiting", bound=Routed | Candidate | Execution)
 
 
-async def sound(store: Store, rows: list[Waiting], *, of_budgets: bool = False) -> list[Waiting]:
-    """The rows that can be read. Those that cannot are held back, each logged by the process that does it."""
+async def readable_rows(
+    store: Store, rows: list[Waiting], *, of_budgets: bool = False
+) -> list[Waiting]:
+    """The readable rows; the others are held, and logged by the process whose commit applied."""
     damaged = [(row, column) for row in rows if (column := _damage(row, of_budgets=of_budgets))]
     if not damaged:
         return rows
@@ -34,9 +36,9 @@ async def sound(store: Store, rows: list[Waiting], *, of_budgets: bool = False) 
     )
     for (row, column), answer in zip(damaged, answers, strict=True):
         if isinstance(answer, Applied):
-            _tell(ExecutionId.of(row.partition_key, row.execution_id), column)
-    gone = {row.execution_id for row, _ in damaged}
-    return [row for row in rows if row.execution_id not in gone]
+            _log_held(ExecutionId.of(row.partition_key, row.execution_id), column)
+    held = {row.execution_id for row, _ in damaged}
+    return [row for row in rows if row.execution_id not in held]
 
 
 def _damage(row: Routed | Candidate | Execution, *, of_budgets: bool) -> str:
@@ -47,21 +49,21 @@ def _damage(row: Routed | Candidate | Execution, *, of_budgets: bool) -> str:
 
 
 async def hold_claimed(store: Store, damaged: Sequence[tuple[HandleFields, str]]) -> None:
-    """Never fails: a lease that could not be given up runs out, and the next claim finds the damage again."""
+    """Never fails: a lease that is not released expires, and the next claim holds the execution."""
     try:
         answers = await store.commit_many(
             [quarantine.hold_claimed(lease, column) for lease, column in damaged]
         )
     except EngineError:
-        log.exception("%d unreadable executions could not be held back", len(damaged))
+        log.exception("unreadable executions could not be held", extra={"count": len(damaged)})
         return
     for (lease, column), answer in zip(damaged, answers, strict=True):
         if isinstance(answer, Applied):
-            _tell(lease.execution_id, column)
+            _log_held(lease.execution_id, column)
 
 
-def _tell(ident: ExecutionId, column: str) -> None:
-    said = {"execution_id": str(ident), "column": column}
+def _log_held(ident: ExecutionId, column: str) -> None:
     log.error(
-        "an execution cannot be read and is held back until an operator has repaired it", extra=said
+        "execution cannot be read and is held until an operator repairs it",
+        extra={"execution_id": str(ident), "column": column},
     )

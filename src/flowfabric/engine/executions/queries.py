@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_all
 from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
@@ -23,6 +23,7 @@ from flowfabric.model.execution import (
     ExecutionSnapshot,
     LeaseView,
     Page,
+    StateVector,
     stored_tags,
 )
 from flowfabric.model.state import PublicState
@@ -30,7 +31,7 @@ from flowfabric.rules.states import STATE_VALUES, is_ended, vector_of
 from flowfabric.store.port import GetAll, Scan
 
 MAX_FIELD_NAMES = 128
-MAX_READ_AT_ONCE = 1_000
+READ_PAGE = 1_000
 _ALIASES = {
     "current_attempt_index": "attempt_index",
     "current_lease_epoch": "lease_epoch",
@@ -43,6 +44,12 @@ _ALIASES = {
     "last_mutation_at_ms": "last_mutation_at",
 }
 _SECRET = frozenset({"current_lease_id"})
+
+
+class _NamespaceColumns(Struct, frozen=True):
+    partition_key: int
+    execution_id: UUID
+    namespace: str
 
 
 class Queries:
@@ -114,7 +121,7 @@ class Queries:
         return (await self._must_read(execution, "read_total_attempt_count")).total_attempt_count
 
     async def get_execution_result(self, execution: ExecutionId) -> bytes | None:
-        """What it completed with; None unless it succeeded with a payload."""
+        """The result payload; None unless the execution succeeded with one."""
         found = await self._core.snapshots.execution(execution_id(execution))
         ended = found is not None and is_ended(found) and found.terminal_outcome == "success"
         return found.result if ended and found is not None else None
@@ -131,21 +138,16 @@ class Queries:
     async def get_execution_namespaces(
         self, executions: Sequence[ExecutionId]
     ) -> dict[ExecutionId, str]:
-        """Of those that exist."""
+        """The namespaces of the executions that exist."""
         if len(executions) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
         keys = [(ident.partition_index, ident.uuid) for ident in map(execution_id, executions)]
-        columns = ("partition_key", "execution_id", "namespace")
-        found: dict[ExecutionId, str] = {}
-        for first in range(0, len(keys), MAX_READ_AT_ONCE):
-            loaded = await self._store.load(
-                (GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),)
-            )
-            found |= {
-                ExecutionId.of(partition, ident): namespace
-                for partition, ident, namespace in loaded.rows[0]
-            }
-        return found
+        columns = _NamespaceColumns.__struct_fields__
+        found: list[_NamespaceColumns] = []
+        for at in range(0, len(keys), READ_PAGE):
+            read = GetAll("ff_exec_core", keys[at : at + READ_PAGE], columns)
+            found += await load_all(self._store, read, _NamespaceColumns)
+        return {ExecutionId.of(row.partition_key, row.execution_id): row.namespace for row in found}
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
         return await self._core.snapshots.flow_of(execution_id(execution))
@@ -153,29 +155,24 @@ class Queries:
     async def list_attempts(
         self, execution: ExecutionId, after: int | None = None, limit: int = 100
     ) -> Page[Attempt]:
-        """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
+        """The attempts of an execution in order, without lease ids, which are credentials."""
         ident = execution_id(execution)
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        loaded = await self._store.load(
-            (Scan("attempts", group, position, limit=size + 1 if size else 0),)
-        )
-        found = [Attempt(*row) for row in loaded.rows[0]]
+        read = Scan("attempts", group, position, limit=size + 1 if size else 0)
+        found = await load_all(self._store, read, Attempt)
         page = [structs.replace(a, lease_id=None) for a in found[:size]]
         return Page(page, page[-1].attempt_index if len(found) > size else None)
 
     async def read_exec_core_fields(
         self, partition: int | str, execution: ExecutionId, names: Sequence[str]
     ) -> dict[str, str | None]:
-        """Stored columns as text. Unknown names and a missing execution read as None."""
+        """Stored columns as text. An unknown name or execution reads as None."""
         ident = execution_id(execution)
         if partition_key(partition, "partition") != ident.partition_index:
-            raise invalid(
-                "partition",
-                f"the partition inside the execution id ({ident.partition_index})",
-                partition,
-            )
+            accepted = f"the partition inside the execution id ({ident.partition_index})"
+            raise invalid("partition", accepted, partition)
         if not isinstance(names, list | tuple):
             raise invalid("names", "a list of column names", names)
         if len(names) > MAX_FIELD_NAMES:
@@ -208,30 +205,25 @@ class Queries:
         scan = Scan(
             "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
         )
-        loaded = await self._store.load((scan,))
-        found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
+        found = await load_all(self._store, scan, lambda uuid: ExecutionId.of(index, uuid))
         return Page(found[:size], found[size - 1] if len(found) > size else None)
 
 
-def _decoded(execution: Execution) -> Any:
-    """The vector, or corruption that names the field; never a default."""
+def _decoded(execution: Execution) -> StateVector:
+    """The state vector; an unknown value raises corruption that names the field."""
     vector = vector_of(execution)
     for field, words in STATE_VALUES.items():
         value = getattr(vector, field)
         if value not in words:
-            raise Corruption(
-                f"exec_core: {field}: {value!r:.60} is not a known value", execution.id
-            )
+            detail = f"exec_core: {field}: {value!r:.60} is not a known value"
+            raise Corruption(detail, execution.id)
     return vector
 
 
 def _lease(execution: Execution) -> LeaseView | None:
     expires = execution.lease_expires_at_ms
-    if (
-        execution.lifecycle_phase != "active"
-        or execution.current_lease_id is None
-        or expires is None
-    ):
+    is_active = execution.lifecycle_phase == "active"
+    if not is_active or execution.current_lease_id is None or expires is None:
         return None
     return LeaseView(
         execution.lease_epoch,

@@ -1,4 +1,4 @@
-"""Handles, and the facts of a lease that its epoch has frozen."""
+"""Handles, and the facts that cannot change while a lease holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_EPOCH = 2**63 - 1
 
 
 class LeaseFacts(Struct, frozen=True, gc=False):
-    """What no other caller can change while the lease holds."""
+    """The facts of a lease that no other caller can change while it holds."""
 
     fields: HandleFields
     retry_count: int
@@ -22,7 +22,7 @@ class LeaseFacts(Struct, frozen=True, gc=False):
 
     @property
     def may_have_children(self) -> bool:
-        """A first lease has only children that this engine submitted; a later one may have others."""
+        """A first lease has only children submitted by this engine; a later one may have more."""
         return self.fields.lease_epoch > 1
 
 
@@ -33,13 +33,10 @@ class LeaseCache:
         self._tag, self._label = tag, tag.label
         self._facts: dict[bytes, LeaseFacts] = {}
 
-    def __len__(self) -> int:
-        return len(self._facts)
-
     def handle(
         self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None
     ) -> Handle:
-        """A handle for a lease just granted; its facts are kept."""
+        """A handle for a new lease, whose facts are kept."""
         opaque = encode_handle(fields)
         if len(self._facts) >= MAX_FACTS:
             del self._facts[next(iter(self._facts))]

@@ -1,4 +1,4 @@
-"""What a lease holder calls, and the typed forms of the same for callers without a handle."""
+"""Calls of lease holders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.claims import Claims, claimer_of, granted_at
+from flowfabric.engine.claims.claimed_rows import claimed_at
+from flowfabric.engine.claims.claimer import claimer_of
+from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.telemetry import report_failure
@@ -42,16 +44,21 @@ MAX_CHECKED = 1_000
 
 
 class _Completions(Struct):
-    """Completions on their way: an answer for each asked for, and those that are sent, with their places."""
+    """The answers of all completions, and those that are committed, with their positions."""
 
     answers: list[EngineError | None]
-    at: list[int]
-    held: list[tuple[Handle, HandleFields]]
-    plans: list[Plan]
+    at: list[int] = []
+    held: list[tuple[Handle, HandleFields]] = []
+    plans: list[Plan] = []
+
+
+class _RetryFacts(Struct, frozen=True, gc=False):
+    retry_count: int
+    policy: str | None
 
 
 _OUTCOMES = {"success": "ok", "cancelled": "cancelled"}
-"""Ends that are reported as such; failures are reported with their category."""
+"""Outcomes and their metric labels. A failure is reported with its category instead."""
 
 
 class Holder:
@@ -61,7 +68,7 @@ class Holder:
         self._core, self._store, self._leases, self._claims = core, core.store, leases, claims
 
     async def renew(self, handle: Handle) -> LeaseRenewal:
-        """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
+        """Renews the lease for its stored duration, whatever duration the handle names."""
         fields = self._leases.fields(handle)
         validation.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         renew = renewal.renew(fields, event=self._core.settings.renewal_events)
@@ -75,23 +82,20 @@ class Holder:
         return result
 
     async def are_held(self, handles: Sequence[Handle]) -> list[bool]:
-        """Which of these leases are still the current ones, without renewing them: one read for all."""
+        """Whether each lease is still current, without renewing it; one read for all."""
         if len(handles) > MAX_CHECKED:
             raise invalid("handles", f"at most {MAX_CHECKED} handles", len(handles))
         fields = [self._leases.fields(handle) for handle in handles]
-        keys = list(
-            dict.fromkeys(
-                (each.execution_id.partition_index, each.execution_id.uuid) for each in fields
-            )
-        )
-        rows = (await self._store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))).rows[0]
-        found = {row[0]: tuple(row) for row in rows}
+        idents = dict.fromkeys(each.execution_id for each in fields)
+        keys = [(ident.partition_index, ident.uuid) for ident in idents]
+        loaded = await self._store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))
+        found = {ident: (ident, *columns) for ident, *columns in loaded.rows[0]}
         return [is_held(found.get(each.execution_id.uuid), each) for each in fields]
 
     async def progress(
         self, handle: Handle, percent: int | None = None, message: str | None = None
     ) -> None:
-        """Says how far the work is. What is None stays as it was."""
+        """Stores the progress of the work. None leaves a value unchanged."""
         fields = self._leases.fields(handle)
         if percent is not None:
             validation.whole(percent, "percent", 0, 100)
@@ -111,9 +115,10 @@ class Holder:
     async def complete(
         self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
     ) -> None:
-        """Ends the execution with success. Sent again by the same lease, it answers the same.
+        """Ends the execution with success. A repeated call with the same lease succeeds.
 
-        Members of its flow that wait for it hear of it before this returns; with settle=False, right afterwards.
+        Members of its flow that depend on it are updated before the call returns, or with
+        settle=False shortly afterwards.
         """
         fields = self._leases.fields(handle)
         result = None if payload is None else validation.payload(payload, "payload")
@@ -124,10 +129,11 @@ class Holder:
     async def complete_many(
         self, many: Sequence[tuple[Handle, bytes | None]]
     ) -> list[EngineError | None]:
-        """Each as `complete` would answer it: None, or the error for that one."""
-        ends = self._ends_of(many)
-        done = await self._store.commit_many(ends.plans) if ends.plans else []
-        return await self._settled(ends, done)
+        """Completes many executions; None for each that succeeded, else its error."""
+        completions = self._completions(many)
+        plans = completions.plans
+        done = await self._store.commit_many(plans) if plans else []
+        return await self._after_completions(completions, done)
 
     async def complete_and_claim(
         self,
@@ -141,15 +147,16 @@ class Holder:
 
         For a worker whose slots are all in use. The claim does not wait; `claim_many` does.
         """
-        claimer, ends = claimer_of(lane, capabilities, policy, n), self._ends_of(many)
+        claimer = claimer_of(lane, capabilities, policy, n)
+        completions = self._completions(many)
         began = time.perf_counter()
-        done, rows = await self._claims.commit_and_claim(ends.plans, claimer)
+        done, rows = await self._claims.commit_and_claim(completions.plans, claimer)
         self._claims.report_claim(lane, began)
         try:
-            answers = await self._settled(ends, done)
+            answers = await self._after_completions(completions, done)
             try:
-                await self._claims.looked_around(claimer, granted_at(rows, claimer))
-            except EngineError as error:  # the completions stand, and their holder gets the answers
+                await self._claims.check_routes(claimer, claimed_at(rows, claimer.ttl_ms))
+            except EngineError as error:  # the completions are committed and must be answered
                 log.warning(
                     "routing of a lane failed", extra={"lane": claimer.lane, "error": str(error)}
                 )
@@ -158,32 +165,34 @@ class Holder:
             raise
         return answers, await self._claims.works(rows, policy)
 
-    def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Completions:
+    def _completions(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Completions:
         validation.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
-        ends = _Completions([None] * len(many), [], [], [])
+        completions = _Completions([None] * len(many))
         for at, (handle, payload) in enumerate(many):
             try:
                 fields = self._leases.fields(handle)
                 result = None if payload is None else validation.payload(payload, "payload")
             except EngineError as error:
-                ends.answers[at] = error
+                completions.answers[at] = error
                 continue
-            ends.at.append(at)
-            ends.held.append((handle, fields))
-            ends.plans.append(attempts.complete(fields, result))
-        return ends
+            completions.at.append(at)
+            completions.held.append((handle, fields))
+            completions.plans.append(attempts.complete(fields, result))
+        return completions
 
-    async def _settled(self, ends: _Completions, done: Sequence[Any]) -> list[EngineError | None]:
-        """Follows what was applied, and examines what was refused."""
+    async def _after_completions(
+        self, completions: _Completions, done: Sequence[object]
+    ) -> list[EngineError | None]:
+        """Starts the cascade for applied completions and examines refused ones."""
         alone = {
             fields.execution_id
-            for handle, fields in ends.held
+            for handle, fields in completions.held
             if not self._leases.may_have_children(handle)
         }
-        await self._core.after_commit(ends.plans, done, alone=alone)
+        await self._core.after_commit(completions.plans, done, alone=alone)
         listener = self._core.telemetry.listener
         for at, (handle, fields), plan, answer in zip(
-            ends.at, ends.held, ends.plans, done, strict=True
+            completions.at, completions.held, completions.plans, done, strict=True
         ):
             if isinstance(answer, Applied):
                 self._leases.forget(handle)
@@ -193,8 +202,8 @@ class Holder:
             try:
                 await self._end_held(handle, fields, Commit(plan), "success", lost=lost)
             except EngineError as error:
-                ends.answers[at] = error
-        return ends.answers
+                completions.answers[at] = error
+        return completions.answers
 
     async def fail(
         self,
@@ -204,37 +213,21 @@ class Holder:
         *,
         retry_after_ms: int | None = None,
     ) -> FailOutcome:
-        """Ends the attempt; the class and the policy decide whether there is another, `retry_after_ms` when, if given."""
+        """Ends the attempt; class and policy decide on a retry, `retry_after_ms` sets its delay."""
         fields = self._leases.fields(handle)
-        said = FailureReason(reason) if isinstance(reason, str) else reason
-        if not isinstance(said, FailureReason):
-            raise invalid("reason", "text or a FailureReason", reason)
-        message = validation.text(said.message, "reason.message", 65_536)
-        category = _category(said, failure_class)
+        message, category = _checked_reason(reason, failure_class)
         if retry_after_ms is not None:
             validation.whole(retry_after_ms, "retry_after_ms", 0, MAX_DURATION_MS)
-        known = self._leases.facts(handle)
-        if known is None:
-            snapshot = await self._core.snapshots.load(
-                fields.execution_id, attempt_index=fields.attempt_index
-            )
-            why = attempts.explain_refusal(snapshot, fields, "failed")
-            if isinstance(why, Return):
-                repeated: FailOutcome = why.result
-                return repeated
-            if why is not None:
-                await self._core.refuse(why)
-            assert snapshot.execution is not None
-            retry_count, policy = snapshot.execution.retry_count, snapshot.execution.policy
-        else:
-            retry_count, policy = known.retry_count, known.policy
-        stored = stored_policy(policy, fields.execution_id)
+        facts = await self._retry_facts(handle, fields)
+        if not isinstance(facts, _RetryFacts):
+            return facts
+        stored = stored_policy(facts.policy, fields.execution_id)
         delay_ms = retries.delay_after(
             failure_class,
             category,
             stored.retry_policy if stored else None,
             self._core.settings.default_retry_policy,
-            retry_count,
+            facts.retry_count,
             self._core.random.random(),
             retry_after_ms,
         )
@@ -251,15 +244,32 @@ class Holder:
         )
         return outcome
 
+    async def _retry_facts(self, handle: Handle, fields: HandleFields) -> _RetryFacts | FailOutcome:
+        """What decides about a retry, or the answer of a failure that was applied before."""
+        known = self._leases.facts(handle)
+        if known is not None:
+            return _RetryFacts(known.retry_count, known.policy)
+        snapshot = await self._core.snapshots.load(
+            fields.execution_id, attempt_index=fields.attempt_index
+        )
+        why = attempts.explain_refusal(snapshot, fields, "failed")
+        if isinstance(why, Return):
+            repeated: FailOutcome = why.result
+            return repeated
+        if why is not None:
+            await self._core.refuse(why)
+        assert snapshot.execution is not None
+        return _RetryFacts(snapshot.execution.retry_count, snapshot.execution.policy)
+
     async def delay(self, handle: Handle, delay_until: int) -> None:
-        """Parks the execution until a time; the same attempt goes on then."""
+        """Delays the execution until a time; the same attempt continues then."""
         fields = self._leases.fields(handle)
         validation.timestamp(delay_until, "delay_until")
         await self._core.run_fenced(fields, attempts.delay(fields, delay_until))
         self._leases.forget(handle)
 
     async def cancel(self, handle: Handle, reason: str = "") -> None:
-        """The holder gives its own execution up."""
+        """Cancels the execution on behalf of its holder."""
         fields = self._leases.fields(handle)
         validation.text(reason, "reason")
         await self._end_held(handle, fields, Commit(attempts.give_up(fields, reason)), "cancelled")
@@ -274,7 +284,7 @@ class Holder:
         lost: TransportError | None = None,
         settle: bool = True,
     ) -> Any:
-        """A fenced call that ends the lease."""
+        """Runs a fenced call that ends the lease."""
         answer = await self._core.run_fenced(
             fields,
             commit,
@@ -289,6 +299,15 @@ class Holder:
                 fields.lane_id, _OUTCOMES[outcome], fields.execution_id
             )
         return answer
+
+
+def _checked_reason(reason: FailureReason | str, failure_class: FailureClass) -> tuple[str, str]:
+    """The message and the category of a failure."""
+    given = FailureReason(reason) if isinstance(reason, str) else reason
+    if not isinstance(given, FailureReason):
+        raise invalid("reason", "text or a FailureReason", reason)
+    message = validation.text(given.message, "reason.message", 65_536)
+    return message, _category(given, failure_class)
 
 
 def _category(reason: FailureReason, failure_class: FailureClass) -> str:

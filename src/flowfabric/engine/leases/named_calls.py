@@ -1,4 +1,4 @@
-"""The calls of a lease holder, for callers that name the lease instead of holding a handle."""
+"""Calls of lease holders that name the lease instead of passing a handle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from flowfabric.rules.leases.acquisition import policy_text
 
 
 class NamedCalls:
-    """Compares the fence that the caller names, then decides as the calls with a handle do."""
+    """Checks the named fence, then decides as calls with a handle do."""
 
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
@@ -61,7 +61,7 @@ class NamedCalls:
         return result
 
     async def update_progress(self, args: UpdateProgressArgs) -> None:
-        """Lifecycle, revocation and expiry first, then the lease named here."""
+        """Checks lifecycle, revocation and expiry first, then the named lease."""
         ident = execution_id(args.execution_id)
         if args.progress_pct is not None:
             validation.whole(args.progress_pct, "progress_pct", 0, 100)
@@ -98,7 +98,7 @@ class NamedCalls:
         return done
 
     async def fail_execution(self, args: FailExecutionArgs) -> FailOutcome:
-        """The policy is the one given here; without one, the failure is final."""
+        """Retries by the policy given here; without one, the failure is final."""
         validation.text(args.failure_reason, "failure_reason", 65_536)
         validation.text(name(args.failure_category, "failure_category"), "failure_category")
         for field in ("retry_policy_json", "next_attempt_policy_json"):
@@ -157,7 +157,7 @@ class NamedCalls:
     def _ending(
         self, snapshot: Snapshot, args: EndArgs, outcome: str | None
     ) -> HandleFields | Return | Reject:
-        """The holder's fields when the fence is right; the answer of a repeated call; or the refusal."""
+        """The fields of the holder, the answer of a repeated call, or the refusal."""
         fence, stored = args.fence, snapshot.execution
         if fence is not None and stored is not None:
             shown = HandleFields(

@@ -1,9 +1,9 @@
-"""Losing leases and taking them over."""
+"""Leases that are lost: revocation, expiry, requeue and reclaim."""
 
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from uuid import UUID
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
@@ -46,7 +46,7 @@ class Recovery:
         self._admission, self._claims = admission, claims
 
     async def revoke_lease(self, args: RevokeLeaseArgs) -> Revoked | AlreadySatisfied:
-        """Takes a lease away; the execution is claimable again at once and its old holder is fenced off."""
+        """Revokes a lease. Its holder is fenced off, and the execution is claimable at once."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
         validation.text(args.worker_instance_id, "worker_instance_id")
@@ -81,7 +81,7 @@ class Recovery:
     async def requeue_lost(
         self, execution: ExecutionId, grace_ms: int | None = None
     ) -> str | ReclaimCapExceeded:
-        """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
+        """Requeues a lost execution when the grace is over; returns what was found."""
         ident = execution_id(execution)
         grace = (
             self._core.settings.lease_reclaim_grace_ms
@@ -96,7 +96,7 @@ class Recovery:
     async def issue_reclaim_grant(
         self, args: IssueGrantArgs
     ) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
-        """Permission for one worker to take a lost execution over as a new attempt."""
+        """Reserves a lost execution, so that one worker can reclaim it as a new attempt."""
         ident = check_grant(args)
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
@@ -151,37 +151,29 @@ class Recovery:
         max_partitions_per_call: int = 32,
         namespace: str | None = None,
     ) -> Page[ExpiredLeaseInfo]:
-        """Leases past their time, marked or not, oldest first; `after` is (expires_at_ms, execution_id) of the last."""
+        """Expired leases, marked or not, oldest first.
+
+        `after` is the (expires_at_ms, execution_id) of the last entry of the page before.
+        """
         validation.whole(max_partitions_per_call, "max_partitions_per_call", 1, 65_536)
         size = validation.limit(limit, MAX_EXPIRED_LEASES)
         bound = (
             await self._store.now_ms() if as_of is None else validation.timestamp(as_of, "as_of")
         )
-        position = self._lease_position(after)
+        position = _position(after)
         found: list[Execution] = []
         for index in ("leased", "lost"):
             found += await self._expired(index, bound, position, size + 1 if size else 0, namespace)
         found.sort(key=lambda e: (e.lease_expires_at_ms or 0, e.execution_id))
         page = [_expired_info(e) for e in found[:size]]
-        last = (
-            (page[-1].expires_at_ms, page[-1].execution_id) if len(found) > size and page else None
-        )
-        return Page(page, last)
-
-    def _lease_position(self, after: Any) -> tuple[Any, ...] | None:
-        if after is None:
-            return None
-        if not isinstance(after, tuple) or len(after) != 2:
-            raise invalid("after", "the (expires_at_ms, execution_id) of the last entry", after)
-        return validation.timestamp(after[0], "after.expires_at_ms"), execution_id(
-            after[1], "after.execution_id"
-        ).uuid
+        is_last = not page or len(found) <= size
+        return Page(page, None if is_last else (page[-1].expires_at_ms, page[-1].execution_id))
 
     async def _expired(
         self,
         index: str,
         bound: int,
-        after: tuple[Any, ...] | None,
+        after: tuple[int, UUID] | None,
         wanted: int,
         namespace: str | None,
     ) -> list[Execution]:
@@ -194,8 +186,20 @@ class Recovery:
             found += [e for e in page if namespace is None or e.namespace == namespace]
             if len(page) < wanted:
                 break
-            after = (page[-1].lease_expires_at_ms, page[-1].execution_id)
+            after = (page[-1].lease_expires_at_ms or 0, page[-1].execution_id)
         return found[:wanted]
+
+
+def _position(after: object) -> tuple[int, UUID] | None:
+    if after is None:
+        return None
+    if not isinstance(after, tuple) or len(after) != 2:
+        raise invalid("after", "the (expires_at_ms, execution_id) of the last entry", after)
+    expires_at_ms, ident = after
+    return (
+        validation.timestamp(expires_at_ms, "after.expires_at_ms"),
+        execution_id(ident, "after.execution_id").uuid,
+    )
 
 
 def _expired_info(execution: Execution) -> ExpiredLeaseInfo:

@@ -10,7 +10,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.leases.lease_check import was_granted
+from flowfabric.engine.leases.lease_check import check_granted
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budget_reads import load_budget, load_for_reports, load_ledger
@@ -97,7 +97,7 @@ class Budgets:
             amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease
         )
         if self._leases.facts(handle) is None:
-            await was_granted(self._store, lease)
+            await check_granted(self._store, lease)
         return await self.batcher.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:

@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.quota_cache import (
-    LAST,
-    MOST_READ,
+    LAST_UUID,
+    MAX_READ,
     READS_PER_QUOTA,
+    breaches_of,
     budget_reads,
-    budgets_in,
-    over_limit,
+    budget_states,
     quota_reads,
     standing_of,
 )
@@ -148,7 +148,7 @@ class QuotaMaintenance:
         """Whether anything was corrected."""
         found = await self._forget_entries(quota)
         found += await self._release_orphans(quota)
-        whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
+        whole = structs.replace(quota, active_concurrency_cap=MAX_READ, max_requests_per_window=0)
         loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
         held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
@@ -173,7 +173,7 @@ class QuotaMaintenance:
         return done
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
-        after = None if dimension is None else (dimension, _END_OF_TIME, LAST)
+        after = None if dimension is None else (dimension, _END_OF_TIME, LAST_UUID)
         group = {"quota_policy_id": ident}
         scan = Scan("quota_entries", group, after, limit=1, columns=("dimension",))
         (rows,) = (await self._store.load((scan,))).rows
@@ -246,7 +246,7 @@ class QuotaMaintenance:
         if budgets:
             limits.budgets |= budgets
             policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            limits.exhausted.update(over_limit(budgets_in(policies, usage)))
+            limits.exhausted.update(breaches_of(budget_states(policies, usage)))
         idents = {each.quota_policy_id for each in waiting if each.quota_policy_id is not None}
         new = idents - set(limits.capacity)
         if not new:

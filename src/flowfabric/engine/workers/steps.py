@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.gated_claims import GatedClaims, NextOpening, Place
+from flowfabric.engine.claims.gated_claims import GatedClaims
 from flowfabric.engine.claims.limit_cache import LimitCache
+from flowfabric.engine.claims.next_opening import NextOpening, Place
 from flowfabric.engine.claims.quota_waiter import QuotaWaiter
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
@@ -126,7 +127,7 @@ class Steps:
         a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
-        validation.claimed_namespace(namespace)
+        validation.optional_namespace(namespace)
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
         limited = [place for lane in checked for place in await self._limited(lane, namespace)]
         if not limited:
@@ -146,7 +147,7 @@ class Steps:
     async def _later(self, places: Sequence[Place]) -> NextOpening:
         found = NextOpening()
         for place in places:
-            found = found.beside(await self._gated.later(place))
+            found = found.combined_with(await self._gated.next_opening(place))
         return found
 
     async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:

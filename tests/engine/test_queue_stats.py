@@ -1,4 +1,4 @@
-"""Counting what there is to do."""
+"""Queue depths and overdue timers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def load(engine: Engine, lane: str = LANE) -> LaneLoad:
     return next(each for each in (await engine.census()).lanes if each.lane == lane)
 
 
-async def test_of_nothing_there_is_nothing(engine: Engine) -> None:
+async def test_an_empty_database_counts_nothing(engine: Engine) -> None:
     found = await engine.census()
     assert (found.lanes, found.workers, found.cancel_backlog) == ((), {}, 0)
 
@@ -42,7 +42,7 @@ async def test_executions_are_counted_by_lane_and_state_until_they_end(
     assert await load(engine, "other") == LaneLoad("other", {"waiting": 1})
 
 
-async def test_what_is_lost_is_still_active_and_what_is_cancelled_is_not_there(
+async def test_lost_executions_are_active_and_cancelled_ones_are_not_counted(
     engine: Engine, clock: ManualClock
 ) -> None:
     await running(engine)
@@ -68,7 +68,7 @@ async def test_suspended_executions_are_counted_in_their_lane(engine: Engine) ->
     assert (await load(engine)).states == {"suspended": 1}
 
 
-async def test_what_is_under_a_quota_is_counted_with_the_rest_of_its_lane(engine: Engine) -> None:
+async def test_executions_under_a_quota_count_in_their_lane(engine: Engine) -> None:
     quota = uuid4()
     await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     await engine.attach_limit("quota", quota, "lane", LANE)
@@ -88,7 +88,7 @@ async def test_the_oldest_waits_since_it_became_claimable(
     assert (await load(engine)).oldest_ready_ms == 5_000
 
 
-async def test_the_oldest_is_found_behind_those_of_higher_priority(
+async def test_the_oldest_is_found_behind_higher_priorities(
     engine: Engine, clock: ManualClock
 ) -> None:
     await create(engine, priority=0)
@@ -110,7 +110,7 @@ async def test_counting_stops_at_its_maximum(
     assert (await load(engine)).states == {"waiting": 2, "delayed": 1}
 
 
-async def test_silent_workers_are_not_counted(engine: Engine, clock: ManualClock) -> None:
+async def test_expired_workers_are_not_counted(engine: Engine, clock: ManualClock) -> None:
     await engine.register_worker(registration("a"))
     await engine.register_worker(registration("b", liveness_ttl_ms=1_000))
     assert (await engine.census()).workers == {"default": 2}

@@ -1,4 +1,4 @@
-"""A claim that is cancelled while it is being granted leaves nothing behind that nobody holds."""
+"""A claim that is cancelled during its grant gives back what it was granted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def is_anybodys(engine: Engine, ident: ExecutionId) -> bool:
     return True
 
 
-async def test_what_was_granted_is_given_back(
+async def test_a_granted_execution_is_given_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident = await create(engine)
@@ -67,7 +67,7 @@ async def test_what_was_granted_is_given_back(
     assert await is_anybodys(engine, ident)
 
 
-async def test_so_is_what_was_granted_beside_an_end_that_stands(
+async def test_a_grant_beside_a_committed_completion_is_given_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, handle = await running(engine)
@@ -82,7 +82,7 @@ async def test_so_is_what_was_granted_beside_an_end_that_stands(
     assert (await told(engine, ended))["DONE"] == ["success"]
 
 
-async def test_so_is_its_place_under_a_quota(
+async def test_its_quota_slot_is_given_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quota = uuid4()
@@ -93,7 +93,7 @@ async def test_so_is_its_place_under_a_quota(
     assert await is_anybodys(engine, ident)
 
 
-async def test_a_claim_that_fails_behind_its_grant_gives_it_back(
+async def test_a_claim_that_fails_after_its_grant_gives_it_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> bool:
@@ -101,13 +101,13 @@ async def test_a_claim_that_fails_behind_its_grant_gives_it_back(
 
     ident = await create(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.part(Routing), "look_around", broken)
+        patch.setattr(engine.parts.part(Routing), "check_routes", broken)
         with pytest.raises(TransportError):
             await engine.claim_many(LANE, (), worker(1), 10)
     assert await is_anybodys(engine, ident)
 
 
-async def test_a_grant_that_fails_is_nobodys_to_give_back(
+async def test_a_failed_grant_gives_nothing_back(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
@@ -129,7 +129,7 @@ async def test_a_grant_that_fails_is_nobodys_to_give_back(
     assert await is_anybodys(engine, ident)
 
 
-async def test_what_cannot_be_given_back_is_told(
+async def test_a_failed_give_back_is_logged(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> Any:
@@ -139,4 +139,5 @@ async def test_what_cannot_be_given_back_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(engine.parts.core, "run_fenced", broken)
         await called_off(held, claim(engine))
-    assert f"{ident}: nobody waits for it, and it could not be given back" in caplog.text
+    (record,) = (r for r in caplog.records if "could not be given back" in r.message)
+    assert record.__dict__["execution_id"] == str(ident)

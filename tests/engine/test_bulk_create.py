@@ -1,4 +1,4 @@
-"""Creates that are alike share a check and a plan; whoever differs, even only in type, is looked at for himself."""
+"""Identical creates of a bulk share a check and a plan; creates that differ, even in type, do not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHERWISE: dict[str, Any] = {
 }
 
 
-def test_every_field_but_its_own_makes_a_difference() -> None:
+def test_every_shared_field_makes_a_difference() -> None:
     assert {*OTHERWISE, *OWN} == set(CreateExecutionArgs.__struct_fields__)
     another = replace(FIRST, execution_id=new_id(), input_payload=b"2")
     assert is_like(another, FIRST)
@@ -56,7 +56,7 @@ def test_every_field_but_its_own_makes_a_difference() -> None:
 
 
 @pytest.mark.parametrize("field", ["idempotency_key", "partition_id"])
-def test_what_is_for_one_only_is_shared_by_nobody(field: str) -> None:
+def test_fields_of_one_execution_are_never_shared(field: str) -> None:
     value = OTHERWISE[field]
     assert not is_like(replace(FIRST, **{field: value}), replace(FIRST, **{field: value}))
 
@@ -71,18 +71,18 @@ def test_what_is_for_one_only_is_shared_by_nobody(field: str) -> None:
     ],
     ids=["text for an id", "bytes that change", "too long", "nothing"],
 )
-def test_an_id_or_payload_that_has_to_be_looked_at_stands_alone(field: str, value: Any) -> None:
+def test_an_id_or_payload_that_needs_a_check_is_not_shared(field: str, value: Any) -> None:
     assert not is_like(replace(FIRST, **{field: value}), FIRST)
 
 
-def test_no_tags_are_alike_whoever_made_them() -> None:
+def test_empty_tags_are_alike() -> None:
     bare = replace(FIRST, tags={})
     assert is_like(replace(bare, tags={}), bare)
     assert not is_like(FIRST, bare) and not is_like(bare, FIRST)
     assert not is_like(replace(bare, tags=None), bare), "which is not a mapping"
 
 
-def test_runs_are_cut_where_something_else_begins() -> None:
+def test_runs_end_where_a_field_changes() -> None:
     wanted = [
         FIRST,
         replace(FIRST, execution_id=new_id()),
@@ -111,7 +111,7 @@ def test_runs_are_cut_where_something_else_begins() -> None:
         ("execution_id", "x"),
     ],
 )
-async def test_one_that_is_wrong_is_found_wherever_it_stands(
+async def test_an_invalid_create_is_found_at_any_position(
     engine: Engine, at: int, field: str, value: Any
 ) -> None:
     """True is 1 and 0.0 is 0, but not as a priority."""
@@ -125,7 +125,7 @@ async def test_one_that_is_wrong_is_found_wherever_it_stands(
     assert await dump(engine) == before
 
 
-async def test_together_they_are_stored_as_each_would_be_alone(engine: Engine) -> None:
+async def test_bulk_and_single_creates_store_the_same(engine: Engine) -> None:
     """Also those that start later, and in whatever partition they are."""
     for later in (None, 1_900_000_000_000):
         common = replace(FIRST, delay_until=later, execution_deadline_at=1_900_000_000_000)
@@ -147,14 +147,14 @@ async def test_together_they_are_stored_as_each_would_be_alone(engine: Engine) -
             )
 
 
-async def test_any_sequence_will_do(engine: Engine) -> None:
+async def test_any_sequence_type_is_accepted(engine: Engine) -> None:
     many = [replace(FIRST, execution_id=new_id()) for _ in range(3)]
     for given in (deque(many), tuple(many), dict(enumerate(many)).values()):
         answers = await engine.create_executions(given)  # type: ignore[arg-type]
         assert [answer.execution_id for answer in answers] == [each.execution_id for each in many]
 
 
-async def test_what_the_caller_does_meanwhile_changes_nothing(engine: Engine) -> None:
+async def test_changes_by_the_caller_during_the_call_have_no_effect(engine: Engine) -> None:
     """His list and his tags are read when he calls."""
     many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2)]
     kept = list(many)

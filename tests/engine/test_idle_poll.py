@@ -1,4 +1,4 @@
-"""The net under waiting claims: one looks for all of them, and whatever no bell told of is still found in time."""
+"""Polls of waiting claims: one per queue for all claims, and work is found although no wake-up came."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When each look at a lane began."""
     began: list[float] = []
-    real = IdlePoll._is_anything_there
+    real = IdlePoll._has_work
 
     async def noted(self: IdlePoll, lane: str, namespace: str | None) -> bool:
         began.append(time.monotonic())
         return await real(self, lane, namespace)
 
-    monkeypatch.setattr(IdlePoll, "_is_anything_there", noted)
+    monkeypatch.setattr(IdlePoll, "_has_work", noted)
     return began
 
 
@@ -73,7 +73,7 @@ async def ended(*tasks: asyncio.Future[Any]) -> None:
 # ---- one for all
 
 
-async def test_those_who_wait_in_one_lane_share_a_look_and_do_not_ask_while_it_is_empty(
+async def test_waiting_claims_share_a_poll_and_do_not_claim_from_an_empty_lane(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: list[float]
 ) -> None:
     sweep, swept = engine.store.sweep, list[Any]()
@@ -95,7 +95,7 @@ async def test_those_who_wait_in_one_lane_share_a_look_and_do_not_ask_while_it_i
     await ended(*tasks)
 
 
-async def test_lanes_are_looked_at_each(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_lane_is_polled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     task, other = waiting(engine, 1), waiting(engine, 2, lane="other")
     await parked(engine, "ready", LANE)
     await deaf(engine, monkeypatch, "other")
@@ -109,7 +109,7 @@ async def test_lanes_are_looked_at_each(engine: Engine, monkeypatch: pytest.Monk
 # ---- what no bell told of
 
 
-async def test_everybody_gets_his_own_although_no_bell_rang(
+async def test_every_waiting_claim_gets_work_without_a_wakeup(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those with a speciality find it made first and before all else, so that what is left is for the others."""
@@ -125,7 +125,7 @@ async def test_everybody_gets_his_own_although_no_bell_rang(
     assert {fields(handle).execution_id for handle in handles if handle is not None} == made
 
 
-async def test_one_that_nobody_here_can_take_does_not_hide_what_comes_behind_it(
+async def test_an_unrunnable_head_does_not_hide_the_work_behind_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: list[float]
 ) -> None:
     task = waiting(engine, 1)
@@ -142,7 +142,7 @@ async def test_one_that_nobody_here_can_take_does_not_hide_what_comes_behind_it(
     assert handle is not None and fields(handle).execution_id == ident
 
 
-async def test_work_behind_a_gate_that_nobody_heard_of_is_found(
+async def test_work_behind_an_unannounced_gate_is_found(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = [waiting(engine, n) for n in range(3)]
@@ -154,7 +154,7 @@ async def test_work_behind_a_gate_that_nobody_heard_of_is_found(
     assert {fields(handle).execution_id for handle in handles if handle is not None} == made
 
 
-async def test_when_the_time_is_up_it_is_asked_once_more(
+async def test_the_end_of_the_wait_claims_once_more(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 60.0)
@@ -193,46 +193,46 @@ def on(sea: Sea) -> IdlePoll:
     return IdlePoll(store)
 
 
-async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) -> None:
+async def test_an_earlier_poll_is_not_shared(sea: Sea) -> None:
     watch = on(sea)
-    first = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
+    first = asyncio.ensure_future(watch.poll(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     said, began = await first
     assert not said
-    assert await watch.look(HERE, began - 1) == (False, began)
-    later = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
+    assert await watch.poll(HERE, began - 1) == (False, began)
+    later = asyncio.ensure_future(watch.poll(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=True)
     assert (await later)[0] is True and (await later)[1] > began
 
 
-async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
+async def test_a_cancelled_caller_leaves_the_poll_to_the_others(sea: Sea) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    first, second = (asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2))
+    first, second = (asyncio.ensure_future(watch.poll(HERE, since)) for _ in range(2))
     await until(lambda: len(sea.asked) == 1)
     await ended(first)
     sea.tell(something=True)
     assert (await second)[0] is True and len(sea.asked) == 1
 
 
-async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_else(
+async def test_a_failed_poll_raises_only_for_its_callers(
     sea: Sea,
 ) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    both = [asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2)]
+    both = [asyncio.ensure_future(watch.poll(HERE, since)) for _ in range(2)]
     await until(lambda: len(sea.asked) == 1)
     sea.asked[0].set_exception(RuntimeError("injected"))
     assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == [
         "injected"
     ] * 2
-    third = asyncio.ensure_future(watch.look(HERE, since))
+    third = asyncio.ensure_future(watch.poll(HERE, since))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=False)
     assert (await third)[0] is False
 
 
-async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
+async def test_all_callers_wake_for_the_next_poll(
     sea: Sea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, now = on(sea), 100.0
@@ -240,7 +240,7 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
         idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)})
     )
     assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
-    looking = asyncio.ensure_future(watch.look(HERE, 98.0))
+    looking = asyncio.ensure_future(watch.poll(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     await looking
@@ -252,11 +252,13 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
     assert [watch.wait_s(HERE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 3.0, 5.0]
 
 
-async def test_only_so_many_lanes_are_remembered(sea: Sea, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_lanes_is_bounded(
+    sea: Sea, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(idle_poll, "MAX_LANES", 3)
     watch = on(sea)
     for n in range(10):
-        looking = asyncio.ensure_future(watch.look((f"lane{n}", None), 0.0))
+        looking = asyncio.ensure_future(watch.poll((f"lane{n}", None), 0.0))
         await until(lambda n=n: len(sea.asked) == n + 1)
         sea.tell(something=False)
         await looking

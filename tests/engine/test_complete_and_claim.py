@@ -1,4 +1,4 @@
-"""One execution ends and the next is taken, in one journey: each as it would be answered by itself."""
+"""Completions and a claim in one round trip: the answers are those of separate calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.engine.claims.claims import Claims
-from flowfabric.engine.claims.routing import LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import CHECK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.errors import StateError, TransportError
@@ -29,7 +29,7 @@ def _needing(capability: str) -> dict[str, Any]:
     return {"routing_requirements": {"required_capabilities": [capability]}}
 
 
-async def test_one_ends_and_the_next_begins(engine: Engine, clock: ManualClock) -> None:
+async def test_one_completion_and_one_claim(engine: Engine, clock: ManualClock) -> None:
     first, handle = await running(engine)
     second = await create(engine, input_payload=b"in", priority=9)
     third = await create(engine)
@@ -52,7 +52,7 @@ async def test_one_ends_and_the_next_begins(engine: Engine, clock: ManualClock) 
     await engine.complete(work.handle)
 
 
-async def test_several_end_and_several_begin(engine: Engine) -> None:
+async def test_several_completions_and_claims(engine: Engine) -> None:
     held = [await running(engine) for _ in range(5)]
     waiting = [await create(engine, priority=n) for n in range(4)]
     answers, works = await engine.complete_and_claim(
@@ -62,9 +62,7 @@ async def test_several_end_and_several_begin(engine: Engine) -> None:
     assert [work.execution_id for work in works] == [waiting[3], waiting[2], waiting[1]]
 
 
-async def test_each_end_is_answered_on_its_own_and_hinders_nobody(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_each_completion_has_its_own_answer(engine: Engine, clock: ManualClock) -> None:
     (_, stale), (good, one), (done, two) = [
         await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)
     ]
@@ -85,7 +83,7 @@ async def test_each_end_is_answered_on_its_own_and_hinders_nobody(
     assert [work.execution_id for work in works] == [following]
 
 
-async def test_where_nothing_waits_there_is_nothing_to_take(engine: Engine) -> None:
+async def test_an_empty_lane_claims_nothing(engine: Engine) -> None:
     ident, handle = await running(engine)
     assert await engine.complete_and_claim(
         [(handle, None)], LANE, (), worker(max_wait_ms=60_000), 1
@@ -93,13 +91,13 @@ async def test_where_nothing_waits_there_is_nothing_to_take(engine: Engine) -> N
     assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_where_nothing_ends_it_is_a_claim(engine: Engine) -> None:
+async def test_without_completions_it_is_a_claim(engine: Engine) -> None:
     ident = await create(engine)
     answers, works = await engine.complete_and_claim([], LANE, (), worker(), 5)
     assert (answers, [work.execution_id for work in works]) == ([], [ident])
 
 
-async def test_only_what_the_capabilities_cover(engine: Engine) -> None:
+async def test_the_claim_respects_capabilities(engine: Engine) -> None:
     _, handle = await running(engine)
     await create(engine, policy=_needing("gpu"), priority=9)
     able = await create(engine, policy=_needing("cpu"))
@@ -108,16 +106,14 @@ async def test_only_what_the_capabilities_cover(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 10_000])
-async def test_what_cannot_be_asked_for_is_refused_before_anything_ends(
-    engine: Engine, n: int
-) -> None:
+async def test_invalid_arguments_are_refused_before_any_completion(engine: Engine, n: int) -> None:
     ident, handle = await running(engine)
     await invalid(engine.complete_and_claim([(handle, None)], LANE, (), worker(), n), "n")
     await invalid(engine.complete_and_claim([(handle, None)], "", (), worker(), 1), "lane")
     assert await state(engine, ident) == "RUNNING"
 
 
-async def test_a_place_under_a_quota_goes_to_the_next(engine: Engine) -> None:
+async def test_a_completed_slot_of_a_quota_is_claimed_again(engine: Engine) -> None:
     quota = uuid4()
     await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     await engine.attach_limit("quota", quota, "lane", LANE)
@@ -129,7 +125,7 @@ async def test_a_place_under_a_quota_goes_to_the_next(engine: Engine) -> None:
     assert (await row(engine, third)).lifecycle_phase == "runnable"
 
 
-async def test_sixteen_at_once_take_each_a_different_one(engine: Engine) -> None:
+async def test_sixteen_concurrent_calls_claim_different_executions(engine: Engine) -> None:
     held = [await running(engine, worker(n)) for n in range(16)]
     waiting = {await create(engine) for _ in range(20)}
     turns = await asyncio.gather(
@@ -149,7 +145,7 @@ async def test_sixteen_at_once_take_each_a_different_one(engine: Engine) -> None
         ).worker_instance_id
 
 
-async def test_where_the_store_cannot_do_both_the_end_is_told_by_itself(
+async def test_a_failed_combined_commit_is_examined_per_completion(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await running(engine)
@@ -166,7 +162,7 @@ async def test_where_the_store_cannot_do_both_the_end_is_told_by_itself(
     assert await engine.get_execution_result(ident) == b"out"
 
 
-async def test_where_nothing_can_be_claimed_what_ended_has_ended(
+async def test_a_failed_claim_keeps_the_completions(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quota = uuid4()
@@ -178,7 +174,7 @@ async def test_where_nothing_can_be_claimed_what_ended_has_ended(
     async def broken(*_: object) -> Any:
         raise TransportError("store", "gone")
 
-    monkeypatch.setattr(engine.parts.part(Claims), "_ask", broken)
+    monkeypatch.setattr(engine.parts.part(Claims), "_claim_now", broken)
     assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == (
         [None],
         [],
@@ -186,7 +182,7 @@ async def test_where_nothing_can_be_claimed_what_ended_has_ended(
     assert await engine.get_execution_result(work.execution_id) == b"out"
 
 
-async def test_what_was_taken_is_given_back_when_the_rest_fails(
+async def test_claims_are_given_back_when_the_call_fails(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, handle = await running(engine)
@@ -196,7 +192,7 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(
         raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.part(Holder), "_settled", broken)
+        patch.setattr(engine.parts.part(Holder), "_after_completions", broken)
         with pytest.raises(OverflowError):
             await engine.complete_and_claim([(handle, None)], LANE, (), worker(), 1)
     await engine.promote_delayed(following)
@@ -204,7 +200,7 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(
     assert (work.execution_id, work.attempt_index) == (following, 0)
 
 
-async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_taken(
+async def test_a_failed_route_check_loses_neither_answers_nor_claims(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await running(engine)
@@ -214,7 +210,7 @@ async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_tak
         looked.append(reads)
         raise TransportError("store", "gone")
 
-    clock.advance(LOOK_EVERY_MS)
+    clock.advance(CHECK_EVERY_MS)
     with monkeypatch.context() as patch:
         patch.setattr(engine.store, "load", away)
         answers, works = await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1)
@@ -225,7 +221,7 @@ async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_tak
     ]
 
 
-async def test_as_the_documentation_has_it(engine: Engine) -> None:
+async def test_the_documented_example_runs(engine: Engine) -> None:
     (shown,) = re.findall(
         r"```python\n(.*?)```", (DOCS / "leases.md").read_text(encoding="utf-8"), re.DOTALL
     )

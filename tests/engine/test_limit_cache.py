@@ -1,4 +1,4 @@
-"""The queues of a lane are kept at hand: read once for all who ask, and anew when the bell has rung."""
+"""The gates of a lane are cached: one read for concurrent callers, and a new read after a wake-up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Looks:
                 await asyncio.sleep(0)
 
 
-async def test_many_who_ask_at_once_look_once(
+async def test_concurrent_callers_share_one_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = Looks(engine, monkeypatch)
@@ -56,7 +56,7 @@ async def test_many_who_ask_at_once_look_once(
     assert looks.count == before + 1
 
 
-async def test_who_asks_after_the_bell_does_not_share_a_look_from_before_it(
+async def test_a_caller_after_a_wakeup_shares_no_earlier_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = Looks(engine, monkeypatch)
