@@ -1,4 +1,4 @@
-"""What every case of the suite needs: rows with sensible values, plans to write them, and ways to look."""
+"""Helpers of the suite: rows with default values, plans that write them, and reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from flowfabric.plan import Add, Applied, Arg, Cond, Form, Insert, Plan
+from flowfabric.plan import Add, After, Applied, Arg, Cond, Form, Insert, Plan
 from flowfabric.store.port import Get, Scan, Store, Tally
 from flowfabric.store.schema import TABLES, Column
 
@@ -47,6 +47,7 @@ _BY_KIND: dict[str, Any] = {
     "json": "{}",
     "list": (),
 }
+SAME_KEY = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 
 
 def uid(n: int) -> UUID:
@@ -65,7 +66,7 @@ def default_of(column: Column) -> Any:
 
 
 def row_of(table: str, **values: Any) -> dict[str, Any]:
-    """A whole row: what is given, and something sensible elsewhere."""
+    """A whole row: the given values, and defaults for the other columns."""
     known = TABLES[table].names
     assert set(values) <= set(known), set(values) - set(known)
     return {
@@ -111,7 +112,7 @@ async def count(store: Store, table: str) -> int:
 
 
 async def image(store: Store) -> bytes:
-    """Everything a store holds."""
+    """All tables of a store as bytes."""
     return repr(await store.dump(TABLES)).encode()
 
 
@@ -120,7 +121,7 @@ async def scan(store: Store, read: Scan | Tally) -> list[tuple[Any, ...]]:
 
 
 class Rings:
-    """What a hub was told, in order."""
+    """The topics and due times announced to a hub, in order."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.topics: list[tuple[str, Any]] = []
@@ -142,3 +143,7 @@ class Rings:
     def _due(self, due: Callable[[str, float], None], timer: str, at_ms: float) -> None:
         self.dues.append((timer, at_ms))
         due(timer, at_ms)
+
+
+def on(form: Form, n: int, **args: Any) -> Plan:
+    return form(0, partition_key=0, execution_id=uid(n), **args)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,6 @@ from flowfabric.plan import (
     Plan,
     Refused,
     Update,
-    UpdateMany,
-    Upsert,
     Wake,
 )
 from flowfabric.store.port import Store
@@ -38,6 +35,7 @@ from .helpers import (
     KEYS,
     LANE,
     LEASES,
+    SAME_KEY,
     VERSIONED,
     Rings,
     count,
@@ -47,6 +45,7 @@ from .helpers import (
     get_execution,
     image,
     insert,
+    on,
     put,
     uid,
 )
@@ -54,7 +53,6 @@ from .helpers import (
 _TOLD = Emit(
     LEASES, "acquired", {"execution_id": After("execution_id"), "lease_epoch": After("lease_epoch")}
 )
-_THIS = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 
 _WAITING = {
     "lifecycle_phase": "runnable",
@@ -94,7 +92,7 @@ OPEN_LANE = Form(
     ),
     Wake("lanes"),
 )
-_ATTEMPT = {**_THIS, "attempt_index": Arg("index")}
+_ATTEMPT = {**SAME_KEY, "attempt_index": Arg("index")}
 LATE_INSERT = Form(
     "t_late_insert", Update(EXEC, VERSIONED, BUMP), _TOLD, Insert(ATTEMPT, _ATTEMPT), Wake("late")
 )
@@ -118,10 +116,6 @@ LATE_UNLESS = Form(
 
 def move(n: int, version: int = 0, priority: int = 5) -> Plan:
     return MOVE(0, partition_key=0, execution_id=uid(n), version=version, priority=priority)
-
-
-def on(form: Form, n: int, **args: Any) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), **args)
 
 
 async def _world(store: Store) -> None:
@@ -198,7 +192,7 @@ async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_ba
     assert await image(store) == before
 
 
-async def test_applied_says_the_time_and_what_was_asked_for(
+async def test_applied_contains_the_time_and_the_returning_columns(
     store: Store, clock: ManualClock
 ) -> None:
     await put(store, execution(1))
@@ -241,7 +235,7 @@ async def test_later_update_applies_when_it_matches(store: Store) -> None:
 # ---- several plans
 
 
-async def test_together_applies_all_and_answers_for_the_last(
+async def test_commit_together_applies_all_and_returns_the_last_answer(
     store: Store, clock: ManualClock
 ) -> None:
     await put(store, execution(1))
@@ -267,7 +261,7 @@ async def test_together_names_the_plan_that_was_refused(store: Store, bad: int) 
     assert await image(store) == before
 
 
-async def test_many_of_nothing_is_nothing(store: Store) -> None:
+async def test_commit_many_of_no_plans_returns_no_answers(store: Store) -> None:
     assert await store.commit_many([]) == []
 
 
@@ -302,13 +296,13 @@ async def test_many_inserts_with_duplicates_inside_keep_the_first_of_each(store:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 127])
-async def test_many_inserts_of_any_number_are_all_there(store: Store, n: int) -> None:
+async def test_many_inserts_of_any_number_are_all_written(store: Store, n: int) -> None:
     answers = await store.commit_many([execution(k, priority=k) for k in range(n)])
     assert all(isinstance(a, Applied) for a in answers)
     assert [(await get_execution(store, k))["priority"] for k in range(n)] == list(range(n))
 
 
-async def test_many_inserts_are_refused_one_by_one_where_another_row_forbids(store: Store) -> None:
+async def test_many_inserts_are_refused_individually_by_their_guards(store: Store) -> None:
     await put(store, insert(LANE, lane_id="shut", state="disabled"))
     plans = [
         ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
@@ -359,7 +353,10 @@ _TAKES_THE_KEY = Form(
     Update(
         EXEC, (*VERSIONED, Absent(KEYS, (Cond("namespace", "=", "only"),))), {**BUMP, "priority": 1}
     ),
-    Insert(KEYS, {"namespace": "only", "idempotency_key": Arg("own"), **_THIS, "expires_at_ms": 1}),
+    Insert(
+        KEYS,
+        {"namespace": "only", "idempotency_key": Arg("own"), **SAME_KEY, "expires_at_ms": 1},
+    ),
     returning=("version",),
 )
 _BRINGS_THE_KEY = Form(
@@ -401,87 +398,3 @@ async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an
     )
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert (await count(store, KEYS), await count(store, LANE)) == (1, 1)
-
-
-# ---- the further steps
-
-
-_TOUCH = Form(
-    "t_touch_attempts",
-    Update(EXEC, VERSIONED, BUMP),
-    UpdateMany(
-        ATTEMPT,
-        (*(Cond(c, "=", v) for c, v in _THIS.items()), Cond("attempt_state", "=", "created")),
-        {"lease_epoch": Add(2), "attempt_state": "touched"},
-    ),
-)
-
-
-@pytest.mark.parametrize(
-    "states", [[], ["ended"], ["created"], ["created", "ended", "created", "created"]]
-)
-async def test_update_many_changes_what_matches_be_it_nothing(
-    store: Store, states: list[str]
-) -> None:
-    await put(
-        store, execution(1), execution(2), insert(ATTEMPT, execution_id=uid(2), attempt_index=0)
-    )
-    for at, state in enumerate(states):
-        await put(
-            store,
-            insert(
-                ATTEMPT, execution_id=uid(1), attempt_index=at, attempt_state=state, lease_epoch=10
-            ),
-        )
-    assert isinstance(await store.commit(on(_TOUCH, 1, version=0)), Applied)
-    for at, state in enumerate(states):
-        row = await get(store, ATTEMPT, 0, uid(1), at)
-        assert (row["attempt_state"], row["lease_epoch"]) == (
-            ("touched", 12) if state == "created" else (state, 10)
-        )
-    assert (await get(store, ATTEMPT, 0, uid(2), 0))["attempt_state"] == "created"
-
-
-_SET_GRANT = {"worker_id": Arg("worker"), "grant_ttl_ms": Add(1), "lane_id": After("lane_id")}
-_GRANTED = Form(
-    "t_upsert_grant",
-    Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}),
-    Upsert(
-        GRANT,
-        {
-            **_THIS,
-            "grant_id": "g",
-            "kind": "claim",
-            "worker_id": Arg("worker"),
-            "worker_instance_id": "i",
-            "lane_id": After("lane_id"),
-        }
-        | {"grant_ttl_ms": 100, "issued_at_ms": 1, "expires_at_ms": 2},
-        _SET_GRANT,
-    ),
-)
-
-
-async def test_upsert_inserts_first_and_changes_afterwards(store: Store) -> None:
-    await put(store, execution(1))
-    assert isinstance(
-        await store.commit(on(_GRANTED, 1, version=0, worker="a", lane="l1")), Applied
-    )
-    grant = await get(store, GRANT, 0, uid(1))
-    assert (grant["worker_id"], grant["grant_ttl_ms"], grant["lane_id"]) == ("a", 100, "l1")
-    assert isinstance(
-        await store.commit(on(_GRANTED, 1, version=1, worker="b", lane="l2")), Applied
-    )
-    grant = await get(store, GRANT, 0, uid(1))
-    assert (grant["worker_id"], grant["grant_ttl_ms"], grant["lane_id"], grant["kind"]) == (
-        "b",
-        101,
-        "l2",
-        "claim",
-    )
-
-
-def test_an_upsert_cannot_decide_for_it_is_never_refused() -> None:
-    lane = {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "t"}
-    with pytest.raises(AssertionError, match="can be refused"):
-        Form("t_lane_seen", Upsert(LANE, lane, {"updated_at_ms": Add(1)}))

@@ -1,4 +1,4 @@
-"""Plans and a sweep beside them: each as it would be answered by itself, whether they share a statement or not."""
+"""Plans and an unrelated sweep get the answers of separate calls, in one statement or several."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def take(worker: str = "w", lane: str = "lane") -> Plan:
 
 
 async def stocked(store: Store, waiting: int = 6, held: int = 3) -> None:
-    """The first are held by `w`, the others wait."""
+    """The first executions are held by `w`, the others are ready."""
     await put(store, *(execution(n) for n in range(1, held + waiting + 1)))
     assert len(await store.sweep(take(), held)) == held
 
@@ -94,7 +94,7 @@ async def phase(store: Store, *numbers: int) -> list[Any]:
     return [(await get_execution(store, n))["lifecycle_phase"] for n in numbers]
 
 
-async def test_the_plans_are_done_and_others_are_taken(store: Store, clock: ManualClock) -> None:
+async def test_plans_are_applied_and_other_rows_are_swept(store: Store, clock: ManualClock) -> None:
     await stocked(store)
     answers, rows = await store.commit_and_sweep([end(2), end(1)], take("v"), 2)
     assert (answers, rows) == ([Applied(clock()), Applied(clock())], [(uid(4),), (uid(5),)])
@@ -111,7 +111,9 @@ async def test_the_plans_are_done_and_others_are_taken(store: Store, clock: Manu
     assert len((await store.dump([EVENTS]))[EVENTS]) == 2
 
 
-async def test_a_plan_that_is_refused_hinders_nobody(store: Store, clock: ManualClock) -> None:
+async def test_a_refused_plan_affects_neither_other_plans_nor_the_sweep(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store)
     answers, rows = await store.commit_and_sweep([end(1, "other"), end(9), end(3)], take(), 1)
     assert (answers, rows) == ([Refused(), Refused(), Applied(clock())], [(uid(4),)])
@@ -119,12 +121,12 @@ async def test_a_plan_that_is_refused_hinders_nobody(store: Store, clock: Manual
     assert len((await store.dump([EVENTS]))[EVENTS]) == 1
 
 
-async def test_where_all_are_refused_the_sweep_is_done_all_the_same(store: Store) -> None:
+async def test_the_sweep_runs_when_all_plans_are_refused(store: Store) -> None:
     await stocked(store)
     assert await store.commit_and_sweep([end(1, "other")], take(), 1) == ([Refused()], [(uid(4),)])
 
 
-async def test_where_nothing_is_left_the_plans_are_done_all_the_same(
+async def test_plans_are_applied_when_the_sweep_finds_nothing(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store, waiting=0)
@@ -134,7 +136,7 @@ async def test_where_nothing_is_left_the_plans_are_done_all_the_same(
     assert await image(store) == before
 
 
-async def test_what_is_ended_is_not_taken_again(store: Store) -> None:
+async def test_an_ended_row_is_not_swept_again(store: Store) -> None:
     await stocked(store, waiting=1, held=1)
     _, rows = await store.commit_and_sweep([end(1)], take(), 10)
     assert rows == [(uid(2),)]
@@ -149,7 +151,7 @@ async def test_what_is_ended_is_not_taken_again(store: Store) -> None:
         pytest.param([], id="none"),
     ],
 )
-async def test_plans_that_cannot_share_a_statement_are_answered_as_ever(
+async def test_plans_that_cannot_share_a_statement_get_the_same_answers(
     store: Store, clock: ManualClock, plans: list[Plan]
 ) -> None:
     await stocked(store)
@@ -169,7 +171,7 @@ async def test_many_plans_at_once(store: Store, clock: ManualClock) -> None:
     assert rows == [(uid(n),) for n in (251, 252, 253)]
 
 
-async def test_of_many_at_once_each_gets_his_own_answers_and_rows(
+async def test_concurrent_requests_get_their_own_answers_and_rows(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store, waiting=20, held=12)
@@ -186,7 +188,9 @@ async def test_of_many_at_once_each_gets_his_own_answers_and_rows(
         assert (await get_execution(store, ident.int))["current_worker_id"] == worker
 
 
-async def test_beside_others_that_want_the_same_rows(store: Store, clock: ManualClock) -> None:
+async def test_concurrent_sweeps_of_the_same_rows_take_each_row_once(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store, waiting=8, held=8)
     turning = [store.commit_and_sweep([end(n)], take(f"t{n}"), 1) for n in range(1, 9)]
     others = [store.commit(end(n, why="by itself")) for n in range(1, 9)] + [
@@ -204,7 +208,9 @@ async def test_beside_others_that_want_the_same_rows(store: Store, clock: Manual
     assert len((await store.dump([EVENTS]))[EVENTS]) == 8
 
 
-async def test_bells_ring_for_both(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plans_and_sweep_both_wake_their_waiters(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await stocked(store)
     rings = Rings(store, monkeypatch)
     await store.commit_and_sweep([end(1)], take(), 1)
@@ -214,7 +220,7 @@ async def test_bells_ring_for_both(store: Store, monkeypatch: pytest.MonkeyPatch
     assert not {topic for topic, _ in rings.topics} & {EVENTS, "taken"}
 
 
-async def test_a_value_that_does_not_fit_costs_only_its_own_turn(
+async def test_an_unstorable_value_fails_only_its_own_request(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store)

@@ -46,7 +46,7 @@ def swept(name: str, *guards: Guard) -> Form:
 async def holds(
     store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *, n: int = 1, **args: Any
 ) -> bool:
-    """Whether a row under these guards is changed: by a plan, and by a sweep, which must agree."""
+    """Whether a row under these guards is changed; a plan and a sweep must agree."""
     await put(store, execution(n, **row))
     before = await image(store)
     rows = await store.sweep(swept("x", *guards)(0, **args), 10)
@@ -79,9 +79,7 @@ COMPARED: list[tuple[Op, int, int, bool]] = [
 
 
 @pytest.mark.parametrize(("op", "stored", "given", "expected"), COMPARED)
-async def test_a_comparison_holds_as_it_reads(
-    store: Store, op: Op, stored: int, given: int, expected: bool
-) -> None:
+async def test_comparisons(store: Store, op: Op, stored: int, given: int, expected: bool) -> None:
     assert (
         await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, given=given)
         is expected
@@ -115,7 +113,7 @@ async def test_in_holds_for_one_of_the_constants(
     ("op", "stored", "expected"),
     [("is null", None, True), ("is null", 0, False), ("not null", 0, True)],
 )
-async def test_null_is_asked_for_by_name(
+async def test_is_null_matches_null(
     store: Store, op: Op, stored: int | None, expected: bool
 ) -> None:
     assert await holds(store, (Cond(_COLUMN, op),), {_COLUMN: stored}) is expected
@@ -166,7 +164,9 @@ _EITHER = AnyOf(
         ({_COLUMN: 10**14, "reserved_for": "you"}, False),
     ],
 )
-async def test_any_of_several_is_enough(store: Store, row: dict[str, Any], expected: bool) -> None:
+async def test_any_of_needs_one_condition(
+    store: Store, row: dict[str, Any], expected: bool
+) -> None:
     assert await holds(store, (_EITHER,), row, me="me") is expected
 
 
@@ -195,7 +195,7 @@ async def test_any_of_is_one_condition_among_others(store: Store) -> None:
         (("a",), ("a", "a"), True),
     ],
 )
-async def test_covered_when_everything_needed_is_offered(
+async def test_covered_needs_every_element_of_the_row(
     store: Store, needed: tuple[str, ...], offered: tuple[str, ...], expected: bool
 ) -> None:
     guard = Covered("required_capabilities", Arg("offered"))
@@ -212,7 +212,7 @@ _OPEN = Absent(
 @pytest.mark.parametrize(
     ("state", "expected"), [(None, True), ("active", True), ("paused", False), ("disabled", False)]
 )
-async def test_absent_when_no_row_of_another_table_fits(
+async def test_absent_holds_without_a_matching_row(
     store: Store, state: str | None, expected: bool
 ) -> None:
     await put(store, insert(LANE, lane_id="other", state="paused"))

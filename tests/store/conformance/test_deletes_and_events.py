@@ -1,4 +1,4 @@
-"""Deleting takes the children along and leaves a mark; events are read in order and their numbers never come back."""
+"""Deletes delete children and record a mark; event numbers ascend and are not reused."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _with_children(store: Store, n: int) -> None:
     )
 
 
-async def test_delete_takes_the_owned_rows_along_and_no_others(store: Store) -> None:
+async def test_delete_deletes_owned_rows_and_no_others(store: Store) -> None:
     for n in (1, 2):
         await _with_children(store, n)
     answer = await store.commit(remove(1))
@@ -94,7 +94,7 @@ async def test_delete_keeps_children_of_the_same_id_in_another_partition(store: 
     assert (await count(store, ATTEMPT), await count(store, LEASES)) == (1, 1)
 
 
-async def test_delete_marks_the_highest_number_each_outbox_lost(store: Store) -> None:
+async def test_delete_records_the_highest_deleted_number_of_each_outbox(store: Store) -> None:
     for n in (1, 2, 3):
         await _with_children(store, n)
     highest = {c: [e["event_id"] for e in await events(store, c)] for c in OUTBOXES}
@@ -123,7 +123,7 @@ async def test_a_refused_delete_keeps_the_children(store: Store) -> None:
     assert await image(store) == before
 
 
-async def test_many_deletes_at_once_take_each_its_own_children(store: Store) -> None:
+async def test_concurrent_deletes_delete_their_own_children(store: Store) -> None:
     for n in range(1, 6):
         await _with_children(store, n)
     answers = await store.commit_many([remove(1), remove(9), remove(2), remove(2), remove(4)])
@@ -132,7 +132,7 @@ async def test_many_deletes_at_once_take_each_its_own_children(store: Store) -> 
     assert {e["execution_id"] for e in await events(store, COMPLETIONS)} == {uid(3), uid(5)}
 
 
-async def test_an_event_told_by_a_delete_outlives_the_row(store: Store) -> None:
+async def test_an_event_of_a_delete_outlives_the_row(store: Store) -> None:
     await _with_children(store, 1)
     await put(store, remove(1, form=REMOVE_NOTED))
     told = await events(store, OPERATIONS)
@@ -142,7 +142,7 @@ async def test_an_event_told_by_a_delete_outlives_the_row(store: Store) -> None:
     assert (await get(store, "ff_outbox_trim", OPERATIONS))["event_id"] < told[0]["event_id"]
 
 
-async def test_a_later_delete_takes_whatever_matches_be_it_nothing(store: Store) -> None:
+async def test_a_later_delete_deletes_all_matching_rows_or_none(store: Store) -> None:
     form = Form(
         "t_drop_attempts",
         Update(EXEC, VERSIONED, BUMP),
@@ -209,7 +209,7 @@ async def test_events_are_read_ascending_after_a_number_up_to_a_limit(
     assert await store.read_events(channel, numbers[-1] + 50, 4) == []
 
 
-async def test_events_of_one_commit_come_in_the_order_they_were_told(store: Store) -> None:
+async def test_events_of_one_commit_keep_the_order_of_their_steps(store: Store) -> None:
     await put(store, execution(1))
     for version in range(3):
         await put(store, TELL(0, partition_key=0, execution_id=uid(1), version=version, at=version))
@@ -224,7 +224,7 @@ async def test_events_of_one_commit_come_in_the_order_they_were_told(store: Stor
 
 
 @pytest.mark.parametrize("channel", OUTBOXES)
-async def test_a_number_is_never_given_again_after_a_delete(store: Store, channel: str) -> None:
+async def test_event_numbers_are_not_reused_after_a_delete(store: Store, channel: str) -> None:
     await put(store, execution(1), *(insert(channel, execution_id=uid(1)) for _ in range(3)))
     last = await store.last_event(channel)
     await put(store, remove(1))

@@ -126,7 +126,7 @@ async def test_each_item_becomes_a_row(store: Store, clock: ManualClock) -> None
     assert (await get(store, META, 0, uid(1), 0))["ema_rate_hz"] == 32.0
 
 
-async def test_no_items_no_rows(store: Store, clock: ManualClock) -> None:
+async def test_no_items_insert_no_rows(store: Store, clock: ManualClock) -> None:
     await _world(store, clock)
     assert isinstance(await store.commit(opening(1, rate=None)), Applied)
     assert await _frames(store, 1) == []
@@ -144,7 +144,7 @@ async def test_plans_of_one_form_keep_their_items_apart(store: Store, clock: Man
 
 
 @pytest.mark.parametrize("how", ["another epoch", "expired", "no such row", "another version"])
-async def test_without_the_other_row_nothing_is_written(
+async def test_without_the_guarded_row_nothing_is_written(
     store: Store, clock: ManualClock, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _world(store, clock)
@@ -164,7 +164,7 @@ async def test_without_the_other_row_nothing_is_written(
     assert rings.topics == []
 
 
-async def test_one_that_is_refused_leaves_its_neighbours_alone(
+async def test_a_refused_plan_does_not_affect_its_batch_mates(
     store: Store, clock: ManualClock
 ) -> None:
     await _world(store, clock)

@@ -1,4 +1,4 @@
-"""A step behind the deciding one that finds no row, or one too many, takes its own plan back and nobody else's."""
+"""A later step that touches no row, or too many, refuses its own plan only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def versions(store: Store) -> list[Any]:
     return [(await get_execution(store, n))["version"] for n in range(1, 9)]
 
 
-async def test_one_of_many_is_refused_and_the_others_stand(store: Store) -> None:
+async def test_one_of_many_plans_is_refused_and_the_others_apply(store: Store) -> None:
     await filled(store)
     plans = [add(n, "there" if n == 4 else f"lane{n}") for n in range(1, 9)]
     answers = await asyncio.gather(*map(store.commit, plans))
@@ -73,7 +73,7 @@ async def test_one_of_many_is_refused_and_the_others_stand(store: Store) -> None
     assert await count(store, LANE) == 8
 
 
-async def test_the_same_in_one_call(store: Store) -> None:
+async def test_one_of_many_plans_of_one_call_is_refused_and_the_others_apply(store: Store) -> None:
     await filled(store)
     plans = [add(n, "there" if n == 4 else f"lane{n}", version=n == 6) for n in range(1, 9)]
     answers = await store.commit_many(plans)
@@ -91,7 +91,7 @@ async def test_the_same_in_one_call(store: Store) -> None:
     assert await versions(store) == [1, 1, 1, 0, 1, 0, 1, 1]
 
 
-async def test_of_two_that_add_the_same_one_stands(store: Store) -> None:
+async def test_of_two_plans_that_insert_the_same_row_one_applies(store: Store) -> None:
     await filled(store)
     answers = await asyncio.gather(*(store.commit(add(n, "twice")) for n in (1, 2)))
     assert sorted(map(repr, answers))[1:] == [repr(Refused(0, 1))]
@@ -107,7 +107,7 @@ async def test_the_step_that_refused_is_named(store: Store) -> None:
     assert isinstance(await store.commit(change(1, "a", "there")), Applied)
 
 
-async def test_a_refused_plan_leaves_and_rings_nothing(
+async def test_a_refused_plan_writes_nothing_and_wakes_no_waiter(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(store)

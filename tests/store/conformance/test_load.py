@@ -148,7 +148,7 @@ async def _paged(store: Store, index: Index, page: int) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize(
     "name", [n for n, i in INDEXES.items() if i.order[0].endswith(("_ms", "_at"))]
 )
-async def test_a_scan_goes_up_to_a_bound_and_no_further(store: Store, name: str) -> None:
+async def test_a_scan_stops_at_its_bound(store: Store, name: str) -> None:
     index = INDEXES[name]
     await _fill(store, index)
     expected = await _expected(store, index)
@@ -175,18 +175,18 @@ async def test_a_tally_counts_the_first_rows_of_a_group_or_of_all(store: Store, 
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_a_tally_of_nothing_is_nothing(store: Store, limit: int) -> None:
+async def test_a_tally_of_no_rows_is_empty(store: Store, limit: int) -> None:
     await put(store, execution(1))
     assert await scan(store, Tally("executions", limit, ("partition_key",))) == []
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_a_limit_of_nothing_gives_nothing(store: Store, limit: int) -> None:
+async def test_a_limit_of_zero_returns_nothing(store: Store, limit: int) -> None:
     await put(store, execution(1))
     assert await scan(store, Scan("executions", {"partition_key": 0}, limit=limit)) == []
 
 
-async def test_a_row_comes_whole_in_column_order_or_as_the_columns_asked_for(store: Store) -> None:
+async def test_a_row_has_all_columns_in_order_or_the_requested_ones(store: Store) -> None:
     await put(store, execution(1, flow_id=uid(2), required_capabilities=("a", "b"), payload=b"p"))
     whole = (await scan(store, Scan("executions", {"partition_key": 0})))[0]
     assert (whole,) == tuple((await store.load((Get(EXEC, (0, uid(1))),))).rows[0])
@@ -223,7 +223,7 @@ async def test_a_committed_row_is_seen_by_the_next_read(store: Store) -> None:
         assert len(await scan(store, Scan("executions", {"partition_key": 0}))) == n
 
 
-async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
+async def test_paging_during_inserts_repeats_and_skips_no_existing_row(
     store: Store,
 ) -> None:
     old = [uid(n * 100) for n in range(1, 41)]
@@ -257,7 +257,7 @@ async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
     assert [i for i in seen if i in old] == sorted(old, key=lambda i: (-(i.int % 3), i.int))
 
 
-async def test_paging_past_a_row_that_was_deleted_goes_on_behind_it(store: Store) -> None:
+async def test_paging_continues_behind_a_deleted_row(store: Store) -> None:
     remove = Form("t_remove_paged", Delete(EXEC, VERSIONED))
     await put(store, *(execution(n) for n in range(1, 7)))
     rows = await scan(
@@ -270,7 +270,7 @@ async def test_paging_past_a_row_that_was_deleted_goes_on_behind_it(store: Store
     assert more == [(uid(4),), (uid(5),), (uid(6),)]
 
 
-async def test_an_index_follows_its_rows_in_and_out(store: Store) -> None:
+async def test_an_index_contains_the_rows_that_match_its_condition(store: Store) -> None:
     form = Form(
         "t_state", Update(EXEC, KEY, {"eligibility_state": Arg("state"), "version": Add(1)})
     )
@@ -317,7 +317,7 @@ async def test_next_due_of_a_descending_index_is_its_first(store: Store) -> None
     assert await store.next_due("ready") == 7
 
 
-async def test_dump_gives_the_whole_tables_asked_for(store: Store) -> None:
+async def test_dump_returns_whole_tables(store: Store) -> None:
     await put(store, execution(1), execution(2), insert(LANE, lane_id="a"))
     found = await store.dump([EXEC, ATTEMPT])
     assert set(found) == {EXEC, ATTEMPT}

@@ -1,4 +1,4 @@
-"""Many rows at once: by their keys, by groups of an index, by a list of ids, and runs of one form in one transaction."""
+"""Many rows: by keys, by groups of an index, by a list of ids, and runs of one form."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def test_rows_by_their_keys_are_those_that_exist(store: Store) -> None:
     assert sorted(found) == [(uid(2), 2), (uid(4), 4)]
 
 
-async def test_rows_by_their_keys_come_whole_when_no_columns_are_named(store: Store) -> None:
+async def test_rows_by_their_keys_have_all_columns_by_default(store: Store) -> None:
     await put(store, execution(1), execution(2))
     one, many = await read(store, Get(EXEC, (0, uid(2))), GetAll(EXEC, [(0, uid(2))]))
     assert one == many
 
 
-async def test_no_keys_are_no_rows_beside_other_reads(store: Store) -> None:
+async def test_a_read_of_no_keys_returns_no_rows(store: Store) -> None:
     await put(store, execution(1))
     none, one, nothing = await read(
         store, GetAll(EXEC, []), Get(EXEC, (0, uid(1)), ("execution_id",)), ScanAll("edges_out", [])
@@ -73,7 +73,7 @@ async def test_no_keys_are_no_rows_beside_other_reads(store: Store) -> None:
     assert (none, one, nothing) == ([], [(uid(1),)], [])
 
 
-async def test_a_key_asked_for_twice_is_one_row(store: Store) -> None:
+async def test_a_repeated_key_returns_one_row(store: Store) -> None:
     await put(store, execution(1))
     (found,) = await read(store, GetAll(EXEC, [(0, uid(1)), (0, uid(1))], ("execution_id",)))
     assert set(found) == {(uid(1),)}
@@ -194,21 +194,21 @@ async def test_rows_among_the_ids_given_are_changed_and_no_others(store: Store) 
     assert await marks(store) == {uid(12): "satisfied", uid(14): "satisfied", uid(15): "impossible"}
 
 
-async def test_nobody_among_no_ids(store: Store) -> None:
+async def test_an_empty_list_of_ids_matches_no_row(store: Store) -> None:
     await put(store, execution(1), edge(11, 1, 2))
     assert isinstance(await store.commit(marking(0, ())), Applied)
     assert await marks(store) == {}
     assert (await get_execution(store, 1))["version"] == 1
 
 
-async def test_a_refused_plan_changes_nobody_among_its_ids(store: Store) -> None:
+async def test_a_refused_plan_changes_none_of_its_ids(store: Store) -> None:
     await put(store, execution(1), edge(11, 1, 2))
     before = await image(store)
     assert await store.commit(marking(7, (uid(11),))) == Refused(0, 0)
     assert await image(store) == before
 
 
-async def test_lists_of_different_lengths_ride_together(store: Store) -> None:
+async def test_lists_of_different_lengths_share_a_batch(store: Store) -> None:
     await put(store, execution(1), *(edge(n, 1, n) for n in range(11, 16)))
     answers = await store.commit_many(
         [marking(0, (uid(11),)), marking(1, (uid(12), uid(13))), marking(2, ())]
@@ -256,12 +256,23 @@ async def test_a_run_of_inserts_refused_in_the_middle_writes_nothing_and_is_name
 
 _GUARDED = Form(
     "t_guarded_insert",
-    Insert(EXEC, {c: Arg(c) for c in ("partition_key", "execution_id", "lane_id")} | {
-        "lifecycle_phase": "runnable", "eligibility_state": "eligible_now", "public_state": "waiting",
-        "attempt_state": "pending_first_attempt", "created_at_ms": 0,
-    }),
-    Update(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "=", "active")), {"updated_at_ms": Now()}),
-)  # fmt: skip
+    Insert(
+        EXEC,
+        {c: Arg(c) for c in ("partition_key", "execution_id", "lane_id")}
+        | {
+            "lifecycle_phase": "runnable",
+            "eligibility_state": "eligible_now",
+            "public_state": "waiting",
+            "attempt_state": "pending_first_attempt",
+            "created_at_ms": 0,
+        },
+    ),
+    Update(
+        LANE,
+        (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "=", "active")),
+        {"updated_at_ms": Now()},
+    ),
+)
 
 
 async def test_a_run_whose_later_step_is_refused_names_plan_and_step(store: Store) -> None:

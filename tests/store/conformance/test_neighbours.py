@@ -33,7 +33,7 @@ def bad_plans() -> dict[str, Plan]:
 
 
 def unstorable_plans() -> dict[str, Plan]:
-    """Values no database takes."""
+    """Values that no database stores."""
     return {
         "a number beyond 64 bits": BROKEN(0, lane="bad", at=2**63),
         "a lone surrogate": BREAKS(0, partition_key=0, execution_id=uid(50), kind="\ud800"),
@@ -56,7 +56,7 @@ async def test_a_plan_that_fails_raises_and_leaves_everything_untouched(
 
 
 async def _beside(store: Store, bad: Plan) -> list[Any]:
-    """A plan between neighbours that are sure to share its batch."""
+    """A plan between two others of the same batch."""
     await put(store, execution(50))
     good = [store.commit(execution(n)) for n in range(1, 6)]
     more = [store.commit(insert(LANE, lane_id=f"l{n}")) for n in range(5)]
@@ -70,7 +70,7 @@ async def _beside(store: Store, bad: Plan) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", bad_plans())
-async def test_a_plan_that_fails_does_not_harm_its_batch_mates(store: Store, name: str) -> None:
+async def test_a_plan_that_fails_does_not_affect_its_batch_mates(store: Store, name: str) -> None:
     (answer,) = await _beside(store, bad_plans()[name])
     assert isinstance(answer, Exception)
     assert await count(store, LANE) == 5
@@ -78,7 +78,7 @@ async def test_a_plan_that_fails_does_not_harm_its_batch_mates(store: Store, nam
 
 
 @pytest.mark.parametrize("name", unstorable_plans())
-async def test_a_plan_with_a_value_that_cannot_be_stored_does_not_harm_its_batch_mates(
+async def test_a_plan_with_an_unstorable_value_does_not_affect_its_batch_mates(
     store: Store, name: str
 ) -> None:
     await _beside(store, unstorable_plans()[name])
@@ -101,7 +101,7 @@ async def test_a_plan_that_fails_among_many_leaves_the_others_applied(store: Sto
     ]
 
 
-async def test_a_plan_that_fails_in_a_group_takes_the_group_with_it(store: Store) -> None:
+async def test_a_plan_that_fails_in_a_group_fails_the_group(store: Store) -> None:
     before = await image(store)
     with pytest.raises(Exception, match=r"null|NULL"):
         await store.commit_together(
@@ -110,7 +110,7 @@ async def test_a_plan_that_fails_in_a_group_takes_the_group_with_it(store: Store
     assert await image(store) == before
 
 
-async def test_a_refused_group_does_not_harm_its_batch_mates(store: Store) -> None:
+async def test_a_refused_group_does_not_affect_its_batch_mates(store: Store) -> None:
     group = [insert(LANE, lane_id="a"), execution(1), insert(LANE, lane_id="a")]
     found = await asyncio.gather(
         store.commit(insert(LANE, lane_id="x")),
@@ -125,9 +125,7 @@ async def test_a_refused_group_does_not_harm_its_batch_mates(store: Store) -> No
 @pytest.mark.parametrize(
     "bad", [Scan("ready", {}), Scan("no such index"), Scan("lanes", after=("a", "b"))]
 )
-async def test_a_read_that_fails_does_not_harm_the_writes_beside_it(
-    store: Store, bad: Read
-) -> None:
+async def test_a_read_that_fails_does_not_affect_concurrent_writes(store: Store, bad: Read) -> None:
     async def commit(n: int) -> Any:
         return await store.commit(execution(n))
 
@@ -138,7 +136,7 @@ async def test_a_read_that_fails_does_not_harm_the_writes_beside_it(
     assert [isinstance(a, Applied) for a in found[:3] + found[4:]] == [True] * 4, found
 
 
-async def test_a_cancelled_caller_does_not_harm_its_batch_mates(store: Store) -> None:
+async def test_a_cancelled_caller_does_not_affect_its_batch_mates(store: Store) -> None:
     async def commit(plan: Plan) -> Any:
         return await store.commit(plan)
 
@@ -154,7 +152,7 @@ async def test_a_cancelled_caller_does_not_harm_its_batch_mates(store: Store) ->
     await put(store, execution(100))
 
 
-async def test_a_cancelled_sweep_does_not_take_rows_from_the_one_beside_it(store: Store) -> None:
+async def test_a_cancelled_sweep_takes_no_rows_from_a_concurrent_one(store: Store) -> None:
     form = Form(
         "t_take_beside",
         Update(EXEC, (), {"lifecycle_phase": "active", "current_worker_id": Arg("w")}),

@@ -1,4 +1,4 @@
-"""A sweep takes rows in the order of a declared index, each row once, and hides none behind another."""
+"""A sweep takes rows in the order of a declared index, each row once, without skipping any."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_upto_a_time_takes_what_is_due_and_nothing_later(
     assert await store.sweep(PROMOTE(0), 10) == []
 
 
-async def test_a_row_that_does_not_fit_hides_none_behind_it(store: Store) -> None:
+async def test_a_row_that_does_not_match_hides_no_later_row(store: Store) -> None:
     await put(
         store, *(execution(n, priority=9, required_capabilities=("gpu",)) for n in range(1, 501))
     )
@@ -163,7 +163,7 @@ async def test_a_row_that_does_not_fit_hides_none_behind_it(store: Store) -> Non
     ]
 
 
-async def test_rows_the_change_itself_would_refuse_are_passed_over(store: Store) -> None:
+async def test_rows_that_the_update_would_refuse_are_skipped(store: Store) -> None:
     state = {"ownership_state": "leased"}
     await put(
         store, *(execution(n, **state, lease_expires_at_ms=n, priority=n % 2) for n in range(1, 7))
@@ -210,7 +210,7 @@ async def test_every_row_of_a_sweep_takes_all_the_steps(store: Store, clock: Man
     assert [row[1] for row in (await store.dump([GRANT]))[GRANT]] == [uid(3)]
 
 
-async def test_equal_sweeps_at_once_get_rows_of_their_own_and_their_own_values(
+async def test_concurrent_equal_sweeps_get_their_own_rows_and_values(
     store: Store,
 ) -> None:
     await put(store, *(execution(n) for n in range(1, 11)))
@@ -223,7 +223,7 @@ async def test_equal_sweeps_at_once_get_rows_of_their_own_and_their_own_values(
             assert (await get_execution(store, ident.int))["current_worker_id"] == f"w{worker}"
 
 
-async def test_sweeps_that_offer_different_things_at_once_do_not_mix(store: Store) -> None:
+async def test_concurrent_sweeps_with_different_values_do_not_mix(store: Store) -> None:
     for n in range(1, 25):
         await put(store, execution(n, required_capabilities=("gpu",) if n % 3 == 0 else ("cpu",)))
     offers = [("gpu",), ("cpu",), ("gpu",), ("cpu", "gpu"), ("cpu",)]

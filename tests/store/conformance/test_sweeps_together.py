@@ -1,4 +1,4 @@
-"""Plans and sweeps in one transaction: all of it or nothing, and nobody hears of it before it stands."""
+"""Plans and sweeps in one transaction: all or nothing, and no wake-up before the commit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def stocked(store: Store) -> None:
     await put(store, *(execution(n) for n in range(11, 14)))
 
 
-async def test_the_plans_and_all_the_sweeps_are_done(store: Store) -> None:
+async def test_plans_and_all_sweeps_are_applied(store: Store) -> None:
     await stocked(store)
     swept = await store.sweeps([touch(1), touch(2)], [gated((1, 3), 2), plain(2)])
     assert swept == [[(uid(1), "w"), (uid(3), "w")], [(uid(11),), (uid(12),)]]
@@ -89,7 +89,7 @@ async def test_the_plans_and_all_the_sweeps_are_done(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("first", "refused"), [((1, 2), 1), ((2, 1), 0), ((2,), 0)])
-async def test_a_guard_that_does_not_hold_refuses_everything(
+async def test_a_refused_plan_stops_all_sweeps(
     store: Store, first: tuple[int, ...], refused: int
 ) -> None:
     await stocked(store)
@@ -113,7 +113,7 @@ async def test_equal_selections_share_their_rows_in_turn(store: Store) -> None:
     ]
 
 
-async def test_what_an_earlier_sweep_took_a_later_one_does_not(store: Store) -> None:
+async def test_a_row_is_taken_by_one_sweep_only(store: Store) -> None:
     await stocked(store)
     swept = await store.sweeps(
         [], [gated((1, 2), 5), gated((2, 3), 5), gated((), 5), gated((1,), 5, gate="other")]
@@ -121,7 +121,7 @@ async def test_what_an_earlier_sweep_took_a_later_one_does_not(store: Store) -> 
     assert swept == [[(uid(1), "w"), (uid(2), "w")], [(uid(3), "w")], [], []]
 
 
-async def test_nothing_asked_for_is_nothing_done(store: Store) -> None:
+async def test_no_sweeps_change_nothing(store: Store) -> None:
     await stocked(store)
     before = await image(store)
     assert await store.sweeps([], []) == []
@@ -129,7 +129,7 @@ async def test_nothing_asked_for_is_nothing_done(store: Store) -> None:
     assert await image(store) == before
 
 
-async def test_bells_ring_once_it_stands_and_not_when_it_was_refused(
+async def test_waiters_wake_up_after_the_commit_and_not_after_a_refusal(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stocked(store)
@@ -140,7 +140,7 @@ async def test_bells_ring_once_it_stands_and_not_when_it_was_refused(
     assert {("touched", uid(1)), ("taken", "lane")} <= set(rings.topics)
 
 
-async def test_of_many_at_once_under_one_guard_each_version_is_won_once(
+async def test_concurrent_requests_of_one_version_apply_once(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store)

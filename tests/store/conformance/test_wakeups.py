@@ -1,4 +1,4 @@
-"""After a commit those who wait are told, with the right topic and key; after a refusal nobody is."""
+"""A commit wakes the waiters of its topics and keys; a refusal wakes none."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_every_lane_of_a_batch_is_rung(store: Store, monkeypatch: pytest.M
     assert set(rings.topics) == {("ready", "l0"), ("ready", "l1")}
 
 
-async def test_a_wake_at_a_time_tells_when_and_rings_only_for_something_earlier(
+async def test_a_timer_wakes_up_only_for_an_earlier_time(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, execution(1))
@@ -140,7 +140,7 @@ async def test_a_wake_at_a_time_tells_when_and_rings_only_for_something_earlier(
     assert sorted(rings.topics) == [("deadline", None), ("leased", None)]
 
 
-async def test_the_earliest_time_of_a_batch_is_told(
+async def test_a_batch_announces_its_earliest_time(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, *(execution(n) for n in (1, 2, 3)))
@@ -150,7 +150,7 @@ async def test_the_earliest_time_of_a_batch_is_told(
     assert {timer for timer, _ in rings.dues} == {"leased"}
 
 
-async def test_a_sweep_rings_once_it_took_something(
+async def test_a_sweep_rings_when_it_took_a_row(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, execution(1, lane_id="a"), execution(2, lane_id="a"))
@@ -162,7 +162,7 @@ async def test_a_sweep_rings_once_it_took_something(
     assert set(rings.dues) == {("leased", clock.now_ms + 5)}
 
 
-async def test_who_is_woken_finds_the_row(store: Store) -> None:
+async def test_a_woken_waiter_finds_the_row(store: Store) -> None:
     await put(store, execution(1))
 
     async def wait() -> Any:
@@ -181,7 +181,7 @@ async def test_who_is_woken_finds_the_row(store: Store) -> None:
     assert (await waiting)["version"] == 1
 
 
-async def test_nobody_is_left_waiting_when_the_store_closes(store: Store) -> None:
+async def test_closing_the_store_wakes_all_waiters(store: Store) -> None:
     with store.hub.waiter(("never", None)) as waiter:
         waiting = asyncio.create_task(waiter.wait(5))
         await asyncio.sleep(0)
