@@ -16,13 +16,11 @@ from flowfabric.plan import (
     Upsert,
 )
 from flowfabric.store.port import Store
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     ATTEMPT,
     BUMP,
     EXEC,
     GRANT,
-    LANE,
     SAME_KEY,
     VERSIONED,
     execution,
@@ -109,9 +107,3 @@ async def test_upsert_inserts_first_and_changes_afterwards(store: Store) -> None
         "l2",
         "claim",
     )
-
-
-def test_a_form_cannot_begin_with_an_upsert() -> None:
-    lane = {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "t"}
-    with pytest.raises(AssertionError, match="can be refused"):
-        Form("t_lane_seen", Upsert(LANE, lane, {"updated_at_ms": Add(1)}))
