@@ -195,6 +195,17 @@ class MemoryStore:
             for t in tables
         }
 
+    def restore(self, tables: Mapping[str, Iterable[Row]], last_events: Mapping[str, int]) -> None:
+        """Fills an empty store with dumped tables, and continues the numbers of the events."""
+        for name, rows in tables.items():
+            table = TABLES[name]
+            for row in rows:
+                record = dict(zip(table.names, row, strict=True))
+                self._put(table, tuple(record[k] for k in table.key), record)
+        self._last_event.update(last_events)
+        self._undo.clear()
+        self._settled_events = dict(self._last_event)
+
     # ---- applying
 
     def _commit(self, plans: Sequence[Plan]) -> Answer:
