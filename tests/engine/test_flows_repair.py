@@ -10,7 +10,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock
-from tests.store.conformance.helpers import Rings
+from flowfabric.testing.conformance.helpers import Rings
 
 from .flow_helpers import (
     change_row,

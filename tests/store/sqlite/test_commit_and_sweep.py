@@ -18,10 +18,10 @@ from flowfabric.plan import Applied, Arg, Form, Plan, Refused, Update
 from flowfabric.rules.claims import claims
 from flowfabric.rules.leases import attempts
 from flowfabric.store.sqlite import group_commit as groups_module
+from flowfabric.testing.conformance.helpers import EXEC, KEY
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 from tests.engine.helpers import LANE, create, dump, fields, running, state, told, worker
-from tests.store.conformance.helpers import EXEC, KEY
 
 from .helpers import failing
 

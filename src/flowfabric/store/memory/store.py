@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import cast
 
@@ -37,6 +37,16 @@ class MemoryStore:
     async def prepare(self) -> str | None:
         first, self._prepared = not self._prepared, True
         return "memory tables" if first else None
+
+    def restore(self, tables: Mapping[str, Iterable[Row]], last_events: Mapping[str, int]) -> None:
+        """Fills an empty store with dumped tables, and continues the numbers of the events."""
+        for name, rows in tables.items():
+            table = TABLES[name]
+            for row in rows:
+                record = dict(zip(table.names, row, strict=True))
+                self._tables.put(table, tuple(record[k] for k in table.key), record)
+        self._tables.last_event.update(last_events)
+        self._tables.commit()
 
     async def close(self) -> None:
         self._closed = True

@@ -10,8 +10,19 @@ from flowfabric.plan import Add, Arg, Delete, Form, Update
 from flowfabric.store.port import Get, Scan, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.testing import ManualClock
-
-from .helpers import ATTEMPT, EXEC, KEY, LANE, VERSIONED, execution, get, insert, put, scan, uid
+from flowfabric.testing.conformance.helpers import (
+    ATTEMPT,
+    EXEC,
+    KEY,
+    LANE,
+    VERSIONED,
+    execution,
+    get,
+    insert,
+    put,
+    scan,
+    uid,
+)
 
 ROWS = 23
 

@@ -23,8 +23,7 @@ from flowfabric.plan import (
 )
 from flowfabric.store.port import Store
 from flowfabric.store.schema import OUTBOXES
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     ATTEMPT,
     BUMP,
     COMPLETIONS,

@@ -27,8 +27,19 @@ from flowfabric.plan import (
 )
 from flowfabric.store.port import Scan, Store
 from flowfabric.testing import ManualClock
-
-from .helpers import EXEC, KEY, Rings, execution, find, get, image, insert, put, scan, uid
+from flowfabric.testing.conformance.helpers import (
+    EXEC,
+    KEY,
+    Rings,
+    execution,
+    find,
+    get,
+    image,
+    insert,
+    put,
+    scan,
+    uid,
+)
 
 META, FRAME = "ff_stream_meta", "ff_stream_frame"
 OF = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))

@@ -21,8 +21,7 @@ from flowfabric.plan import (
     UpdateMany,
 )
 from flowfabric.store.port import Get, GetAll, ScanAll, Store
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     ATTEMPT,
     EXEC,
     LANE,

@@ -23,8 +23,18 @@ from flowfabric.plan import (
 )
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-
-from .helpers import EXEC, KEY, KEYS, LANE, execution, get_execution, image, insert, put, uid
+from flowfabric.testing.conformance.helpers import (
+    EXEC,
+    KEY,
+    KEYS,
+    LANE,
+    execution,
+    get_execution,
+    image,
+    insert,
+    put,
+    uid,
+)
 
 _COLUMN = "delay_until_ms"
 

@@ -9,8 +9,19 @@ import pytest
 
 from flowfabric.plan import Applied, Arg, Form, Insert, Pick, Plan, Refused, Update
 from flowfabric.store.port import Read, Scan, Store
-
-from .helpers import EXEC, KEY, LANE, count, execution, find, get_execution, image, insert, put, uid
+from flowfabric.testing.conformance.helpers import (
+    EXEC,
+    KEY,
+    LANE,
+    count,
+    execution,
+    find,
+    get_execution,
+    image,
+    insert,
+    put,
+    uid,
+)
 
 BROKEN = Form(
     "t_broken",
@@ -175,8 +186,6 @@ async def test_a_cancelled_sweep_takes_no_rows_from_a_concurrent_one(store: Stor
 
 
 async def test_a_closed_store_refuses_and_does_not_hang(store: Store) -> None:
-    if store.label == "memory":
-        pytest.skip("the reference store has nothing to close")
     await store.close()
     for call in (
         store.commit(execution(1)),

@@ -25,8 +25,16 @@ from flowfabric.plan import (
 )
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-
-from .helpers import BUMP, EXEC, Rings, execution, get_execution, image, put, uid
+from flowfabric.testing.conformance.helpers import (
+    BUMP,
+    EXEC,
+    Rings,
+    execution,
+    get_execution,
+    image,
+    put,
+    uid,
+)
 
 EVENTS = "ff_lease_event"
 _KEYED = (Cond("partition_key", "=", Arg("p")), Cond("execution_id", "=", Arg("id")))
@@ -192,12 +200,11 @@ async def test_concurrent_sweeps_of_the_same_rows_take_each_row_once(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store, waiting=8, held=8)
-    turning = [store.commit_and_sweep([end(n)], take(f"t{n}"), 1) for n in range(1, 9)]
-    others = [store.commit(end(n, why="by itself")) for n in range(1, 9)] + [
-        store.sweep(take("s"), 1) for _ in range(4)
-    ]
-    done = await asyncio.gather(*turning, *others)
-    turns, plain, swept = done[:8], done[8:16], done[16:]
+    turns, plain, swept = await asyncio.gather(
+        asyncio.gather(*(store.commit_and_sweep([end(n)], take(f"t{n}"), 1) for n in range(1, 9))),
+        asyncio.gather(*(store.commit(end(n, why="by itself")) for n in range(1, 9))),
+        asyncio.gather(*(store.sweep(take("s"), 1) for _ in range(4))),
+    )
     for n, (turn, alone) in enumerate(zip(turns, plain, strict=True), 1):
         assert sorted(type(each).__name__ for each in (turn[0][0], alone)) == [
             "Applied",

@@ -10,8 +10,7 @@ import pytest
 from flowfabric.plan import After, Arg, Emit, Form, Now, Pick, Plan, Refused, Update, Wake
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     BUMP,
     COMPLETIONS,
     EXEC,

@@ -9,8 +9,7 @@ import pytest
 
 from flowfabric.plan import Applied, Arg, Cond, Form, Insert, Plan, Refused, Update, Wake
 from flowfabric.store.port import Store
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     BUMP,
     EXEC,
     LANE,

@@ -30,8 +30,7 @@ from flowfabric.plan import (
 from flowfabric.store.port import Store
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     BUMP,
     EXEC,
     LEASES,

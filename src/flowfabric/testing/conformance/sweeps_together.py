@@ -10,8 +10,18 @@ import pytest
 from flowfabric.plan import Add, After, Among, Arg, Cond, Form, Pick, Refused, Update, Upsert, Wake
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-
-from .helpers import BUMP, EXEC, Rings, execution, get, get_execution, image, insert, put, uid
+from flowfabric.testing.conformance.helpers import (
+    BUMP,
+    EXEC,
+    Rings,
+    execution,
+    get,
+    get_execution,
+    image,
+    insert,
+    put,
+    uid,
+)
 
 QUOTA, WINDOW = "ff_quota_policy", "ff_quota_window"
 _TAKEN: dict[str, Any] = {

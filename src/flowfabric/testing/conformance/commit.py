@@ -25,8 +25,7 @@ from flowfabric.plan import (
 )
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-
-from .helpers import (
+from flowfabric.testing.conformance.helpers import (
     ATTEMPT,
     BUMP,
     EXEC,
