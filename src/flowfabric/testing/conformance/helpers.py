@@ -57,7 +57,7 @@ def uid(n: int) -> UUID:
 
 def default_of(column: Column) -> Any:
     if column.default is not None:
-        return tuple(json.loads(column.default)) if column.kind == "list" else column.default
+        return tuple(json.loads(str(column.default))) if column.kind == "list" else column.default
     if column.name in _GIVEN:
         return _GIVEN[column.name]
     if column.null:
