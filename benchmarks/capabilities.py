@@ -1,4 +1,6 @@
-"""Mixed fleets: tasks that need one of ten capability sets, and workers that offer one or several of them."""
+"""Mixed fleets: tasks that need one of ten capability sets, and workers that offer one or several
+of them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ SETS = (
 
 
 class Run(Struct):
-    """What one worker got: how many, how many of them it could not run, and seconds from asking to having completed."""
+    """What one worker got: how many, how many of them it could not run, and seconds from asking to
+    having completed.
+    """
 
     offered: frozenset[str]
     samples: list[float]
@@ -46,7 +50,9 @@ def offers(number: int) -> frozenset[str]:
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
-    """Tasks of all sets mixed, and then one set after the other, so that most have to be looked past."""
+    """Tasks of all sets mixed, and then one set after the other, so that most have to be looked
+    past.
+    """
     mixed = await _measured(store, n, NAME, lambda at: at % len(SETS))
     return [*mixed, *await _measured(store, n, f"{NAME}/in-blocks", lambda at: at * len(SETS) // n)]
 
@@ -105,7 +111,9 @@ def _creation(needed: tuple[str, ...]) -> CreateExecutionArgs:
 
 
 async def _worker(engine: Engine, number: int) -> Run:
-    """Asks for as much as it has slots, until there is nothing left for it. What it got says itself what it needs."""
+    """Asks for as much as it has slots, until there is nothing left for it. What it got says itself
+    what it needs.
+    """
     policy = ClaimPolicy(f"bench-{number}", f"bench-{number}", 30_000)
     done = Run(offers(number), [])
     while True:

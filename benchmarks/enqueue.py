@@ -11,7 +11,9 @@ from benchmarks.report import Measured
 NAME = "enqueue"
 EACH = 1_000
 ROUNDS = 5
-"""A round is over in a fifth of a second, so that a single moment decides one; all that takes longer goes three."""
+"""A round is over in a fifth of a second, so that a single moment decides one; all that takes
+longer goes three.
+"""
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:

@@ -1,4 +1,6 @@
-"""Flows: chains by many workers, a fan-out and its join, a race whose losers are cancelled, a node's price in a big graph."""
+"""Flows: chains by many workers, a fan-out and its join, a race whose losers are cancelled, a
+node's price in a big graph.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _graph(
 
 
 class Crew:
-    """Workers that complete whatever comes until so many executions are done, and go on as soon as each end is durable."""
+    """Workers that complete whatever comes until so many executions are done, and go on as soon as
+    each end is durable.
+    """
 
     def __init__(self, engine: Engine, workers: int) -> None:
         self._engine, self._workers = engine, workers
@@ -82,7 +86,9 @@ async def run_chain(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
-    """One, then a hundred, then one again; `n` flows one after the other, each from its submission to its end."""
+    """One, then a hundred, then one again; `n` flows one after the other, each from its submission
+    to its end.
+    """
     edges = [(0, at) for at in range(1, WIDTH + 1)] + [
         (at, WIDTH + 1) for at in range(1, WIDTH + 1)
     ]
@@ -109,7 +115,9 @@ async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
-    """The first of many that run wins: from its completion to all the others being cancelled. `n` limits the siblings."""
+    """The first of many that run wins: from its completion to all the others being cancelled. `n`
+    limits the siblings.
+    """
     results = []
     async with opened(store) as (engine, _):
         for siblings, rounds in SIBLINGS:
@@ -156,7 +164,9 @@ async def _check_race(engine: Engine, flow: UUID, siblings: int) -> None:
 
 
 async def run_graph(store: str, n: int, workers: int) -> list[Measured]:
-    """Microseconds per node, submitted and run to its end, in graphs of a hundred nodes and in one of `n`."""
+    """Microseconds per node, submitted and run to its end, in graphs of a hundred nodes and in one
+    of `n`.
+    """
     small, large = [], []
     async with opened(store) as (engine, _):
         await _layers(engine, SMALL, workers)
@@ -167,7 +177,8 @@ async def run_graph(store: str, n: int, workers: int) -> list[Measured]:
     return [
         Measured(scenario=f"{GRAPH}/{SMALL}", store=store, system="flowfabric", n=SMALL, ops_per_s=1 / few),
         Measured(
-            scenario=f"{GRAPH}/{n}", store=store, system="flowfabric: cost per node against the small graph's", n=n,
+            scenario=f"{GRAPH}/{n}", store=store, system="flowfabric: cost per node against the "
+"small graph's", n=n,
             ops_per_s=1 / many, ratio_to_raw=many / few,
         ),
     ]  # fmt: skip

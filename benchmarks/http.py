@@ -1,4 +1,6 @@
-"""The server between client and store: single and bulk submits, a worker over HTTP, and what the detour costs in time."""
+"""The server between client and store: single and bulk submits, a worker over HTTP, and what the
+detour costs in time.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ async def _bulk(engine: EngineProtocol) -> float:
 
 
 async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
-    """A worker that only knows the server works off a backlog; then single runs over HTTP and directly, in turns."""
+    """A worker that only knows the server works off a backlog; then single runs over HTTP and
+    directly, in turns.
+    """
     async with both(store) as (direct, app):
         rates = [await _drained(app, n) for _ in range(ROUNDS)]
         found = [

@@ -1,4 +1,6 @@
-"""How many statements an idle engine sends while its workers wait for work, counted in the server's own log."""
+"""How many statements an idle engine sends while its workers wait for work, counted in the server's
+own log.
+"""
 
 from __future__ import annotations
 

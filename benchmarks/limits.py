@@ -16,7 +16,9 @@ WARM_UP = 500
 
 
 async def run_reports(store: str, n: int, workers: int) -> list[Measured]:
-    """`n` reports by fifty callers at once, each under its own key, with a limit that is never reached; the sum is checked."""
+    """`n` reports by fifty callers at once, each under its own key, with a limit that is never
+    reached; the sum is checked.
+    """
     async with opened(store) as (engine, _):
         budget = uuid4()
         await engine.create_budget(

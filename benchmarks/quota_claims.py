@@ -1,4 +1,6 @@
-"""What a quota costs: a lane drained by concurrent workers without one, and with one that never stops anybody, in turns."""
+"""What a quota costs: a lane drained by concurrent workers without one, and with one that never
+stops anybody, in turns.
+"""
 
 from __future__ import annotations
 

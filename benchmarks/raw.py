@@ -1,4 +1,6 @@
-"""The raw limit: a bare `sqlite3` loop that writes the very rows the engine writes, in groups, with no rule in between."""
+"""The raw limit: a bare `sqlite3` loop that writes the very rows the engine writes, in groups, with
+no rule in between.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The raw limit on Postgres: bare asyncpg that writes the very rows the engine writes, in batches, with no rule in between."""
+"""The raw limit on Postgres: bare asyncpg that writes the very rows the engine writes, in batches,
+with no rule in between.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class RawPostgresLives:
         await self._db.close()
 
     async def lives(self, n: int, batch: int = BATCH) -> float:
-        """Seconds for n executions, each phase in batches. Plans made on smaller tables are made anew before."""
+        """Seconds for n executions, each phase in batches. Plans made on smaller tables are made
+        anew before.
+        """
         await self._db.execute("ANALYZE")
         await self._db.execute("DISCARD PLANS")
         return await self._all(n, batch)

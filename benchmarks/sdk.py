@@ -64,7 +64,9 @@ async def connected(store: str) -> AsyncIterator[App]:
 
 
 async def _drained(app: App, concurrency: int, submit: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds by the clock, and of this process's processors, until one worker has worked off what was submitted."""
+    """Seconds by the clock, and of this process's processors, until one worker has worked off what
+    was submitted.
+    """
     runs = await submit()
     worker = Worker(app, concurrency=concurrency, loops=False)
     began, busy = time.perf_counter(), time.process_time()
@@ -76,7 +78,9 @@ async def _drained(app: App, concurrency: int, submit: Callable[[], Any]) -> tup
 
 
 async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
-    """Tasks that do nothing, submitted before the worker begins; then fewer of them, with fewer at a time."""
+    """Tasks that do nothing, submitted before the worker begins; then fewer of them, with fewer at
+    a time.
+    """
     async with connected(store) as app:
         task = app.tasks["nothing"]
 
@@ -129,7 +133,9 @@ async def latency(scenario: str, store: str, app: App, n: int) -> Measured:
 
 
 async def timed(app: App, n: int, before: int = 20) -> list[float]:
-    """Seconds from submitting to having the result, one after the other; some are run before and not counted."""
+    """Seconds from submitting to having the result, one after the other; some are run before and
+    not counted.
+    """
     task, samples = app.tasks["nothing"], []
     for at in range(before + n):
         await asyncio.sleep(PAUSE_S)

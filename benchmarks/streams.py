@@ -1,4 +1,6 @@
-"""Output streams: how fast frames are written, whether a long stream gets slow, and how soon a follower sees one."""
+"""Output streams: how fast frames are written, whether a long stream gets slow, and how soon a
+follower sees one.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def _attempts(engine: Engine, count: int) -> list[Work]:
 
 
 async def run_append(store: str, n: int, workers: int) -> list[Measured]:
-    """A hundred attempts write token by token, each waiting for its own; then one stream grows long."""
+    """A hundred attempts write token by token, each waiting for its own; then one stream grows
+    long.
+    """
     async with opened(store) as (engine, _):
         attempts = await _attempts(engine, WRITERS)
         await _tokens(engine, attempts, 10)
@@ -68,7 +72,9 @@ async def _tokens(engine: Engine, attempts: list[Work], each: int) -> float:
 
 
 async def _grown(engine: Engine, work: Work) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Seconds per frame at the beginning of a stream and at its end: written singly, and in batches."""
+    """Seconds per frame at the beginning of a stream and at its end: written singly, and in
+    batches.
+    """
     first = await _seconds(engine, work, SINGLE, 1), await _seconds(engine, work, SAMPLE, BATCH)
     await _seconds(engine, work, LONG - 2 * (SAMPLE + SINGLE), BATCH)
     last = await _seconds(engine, work, SINGLE, 1), await _seconds(engine, work, SAMPLE, BATCH)
@@ -121,7 +127,9 @@ async def _latency(name: str, store: str, writer: Engine, reader: Engine, n: int
 
 @asynccontextmanager
 async def _another_process() -> AsyncIterator[tuple[Engine, asyncio.subprocess.Process]]:
-    """A follower in a process of its own, which says when it saw a frame: both clocks are the machine's."""
+    """A follower in a process of its own, which says when it saw a frame: both clocks are the
+    machine's.
+    """
     with PostgresServer() as server:
         url = await new_database(server, "frames")
         engine = await PostgresBackend.connect(url, migrate=True)

@@ -1,7 +1,10 @@
-"""The whole life: submitted in bulk, claimed and completed by concurrent workers; and one life at a time.
+"""The whole life: submitted in bulk, claimed and completed by concurrent workers; and one life at a
+time.
 
-Each worker holds one execution at a time, and says of it that it is done in the call that asks for the next, as `Worker` does;
-`two-calls` is the same with two. Engine and raw rival take turns in rounds, so that a slow moment of the machine hits both.
+Each worker holds one execution at a time, and says of it that it is done in the call that asks for
+the next, as `Worker` does;
+`two-calls` is the same with two. Engine and raw rival take turns in rounds, so that a slow moment
+of the machine hits both.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg"}
 
 
 class Lives(Struct):
-    """How many a second, the submission included; how long a worker had each; how many were submitted a second."""
+    """How many a second, the submission included; how long a worker had each; how many were
+    submitted a second.
+    """
 
     rate: float
     samples: list[float]
@@ -121,7 +126,9 @@ def _lives(scenario: str, store: str, n: int, rounds: list[Round]) -> Measured:
 def _alone(
     scenario: str, system: str, store: str, samples: list[float], raw: list[float]
 ) -> Measured:
-    """One life after the other; here the ratio is of the medians of the latency, so lower is better."""
+    """One life after the other; here the ratio is of the medians of the latency, so lower is
+    better.
+    """
     p50 = percentile(samples, 0.5)
     raw_p50 = percentile(raw, 0.5) if raw else None
     return Measured(

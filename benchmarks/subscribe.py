@@ -1,4 +1,6 @@
-"""Catching up: completion events from the first to the last through `subscribe_completion`, as a consumer would."""
+"""Catching up: completion events from the first to the last through `subscribe_completion`, as a
+consumer would.
+"""
 
 from __future__ import annotations
 

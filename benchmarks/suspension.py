@@ -1,4 +1,6 @@
-"""Suspension: from a suspend to the same attempt claimed again, and who waits, looked up among many that do."""
+"""Suspension: from a suspend to the same attempt claimed again, and who waits, looked up among many
+that do.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def _measured(
 
 
 async def _trips(engine: Engine, lane: str, n: int) -> list[float]:
-    """On a lane of its own, so that what was suspended is what is claimed again. Only the round trip is timed."""
+    """On a lane of its own, so that what was suspended is what is claimed again. Only the round
+    trip is timed.
+    """
     samples = []
     for _ in range(n):
         ident = ExecutionId.solo(lane)
@@ -120,7 +124,9 @@ async def _suspend(engine: Engine, work: Work) -> Suspended:
 
 
 async def run_list(store: str, n: int, workers: int) -> list[Measured]:
-    """The first page of an execution's waitpoints, and of everybody's, with a thousand suspended and with `n`."""
+    """The first page of an execution's waitpoints, and of everybody's, with a thousand suspended
+    and with `n`.
+    """
     few, results = min(FEW, n), []
     async with opened(store) as (engine, _):
         await engine.seed_waitpoint_hmac_secret("bench", SECRET)

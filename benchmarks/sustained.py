@@ -1,4 +1,6 @@
-"""Lives without a pause: what a queue that is used all the time leaves behind, and whether the store clears it away in time."""
+"""Lives without a pause: what a queue that is used all the time leaves behind, and whether the
+store clears it away in time.
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ _INTRO = """# States
 
 <!-- Made by `make docs` from src/flowfabric/rules/states.py. Change that file, not this one. -->
 
-An execution is always in exactly one of these states. The first column is our name for it; the second is what users and the
-API see. Every state that is not the end names who takes it further, so nothing can be stranded.
+An execution is always in exactly one of these states. The first column is our name for it; the
+second is what users and the API see. Every state that is not the end names who takes it further, so nothing can be stranded.  # noqa: E501
 
 """
 
@@ -69,17 +69,26 @@ def _words() -> str:
     lines = [
         "## The stored vector",
         "",
-        "Six columns of `ff_exec_core` make up the state; where several words are listed, any of them may stand there.",
+        (
+            "Six columns of `ff_exec_core` make up the state; where several words are listed, any of "  # noqa: E501
+            "them may stand there."
+        ),
         "",
     ]
     lines += [
-        "| state | lifecycle_phase | ownership_state | eligibility_state | blocking_reason | terminal_outcome | attempt_state |",
+        (
+            "| state | lifecycle_phase | ownership_state | eligibility_state | blocking_reason | "
+            "terminal_outcome | attempt_state |"
+        ),
         "|---|---|---|---|---|---|---|",
     ]
     lines += [_vector_row(vector) for vector in VECTORS.values()]
     lines += [
         "",
-        "A cancelled execution holds `cancelled` in its `lifecycle_phase` column; through the API its phase reads `terminal`.",
+        (
+            "A cancelled execution holds `cancelled` in its `lifecycle_phase` column; through the "
+            "API its phase reads `terminal`."
+        ),
         "",
     ]
     return "\n".join(lines)

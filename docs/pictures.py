@@ -64,11 +64,13 @@ class Canvas:
     def svg(self, title: str) -> str:
         return "\n".join(
             (
-                f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" '
+                f'height="{self.height}" '
                 f'viewBox="0 0 {self.width} {self.height}" role="img">',
                 f"<title>{escape(title)}</title>",
                 '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
-                f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker></defs>',
+                f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/>'
+                "</marker></defs>",
                 f'<rect width="{self.width}" height="{self.height}" fill="{PAPER}"/>',
                 *self.parts,
                 "</svg>",
@@ -125,7 +127,9 @@ PATH = (
 
 
 def path() -> str:
-    """One execution from create to removal: the operation, what its commit writes, the state after it."""
+    """One execution from create to removal: the operation, what its commit writes, the state after
+    it.
+    """
     row, width = 84, 860
     canvas = Canvas(width, 70 + row * len(PATH))
     for x, title in ((170, "operation"), (470, "one commit writes"), (735, "state")):

@@ -33,7 +33,9 @@ pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
 
 STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
 ENGINES = ("memory", "sqlite-file", "postgres")
-"""What SQLite does in memory, the conformance suite and the model ask; the engine above sees no difference."""
+"""What SQLite does in memory, the conformance suite and the model ask; the engine above sees no
+difference.
+"""
 
 
 SQL_ENGINES = ("sqlite-file", "postgres")
@@ -43,7 +45,8 @@ SQL_ENGINES = ("sqlite-file", "postgres")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test of the engine runs on memory and on one SQL store; on the other one it runs nightly.
 
-    The name of the test decides which, so each store runs half of them. The conformance suite, the model and the tests
+    The name of the test decides which, so each store runs half of them. The conformance suite, the
+    model and the tests
     of one store are not affected.
     """
     for item in items:
@@ -70,7 +73,9 @@ def pytest_sessionfinish() -> None:
 
 
 async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
-    """Connections belong to the event loop they were opened on, so they open and close with the test."""
+    """Connections belong to the event loop they were opened on, so they open and close with the
+    test.
+    """
     engines = [each for each in used if isinstance(each, Engine)]
     stores = [getattr(each, "store", each) for each in used]
     opened = [await store.open(check=False) for store in stores if isinstance(store, PostgresStore)]
@@ -88,7 +93,9 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
 
 
 async def listening(store: PostgresStore) -> None:
-    """A store that begins to listen rings once, for it may have missed something. No test counts what that sets off."""
+    """A store that begins to listen rings once, for it may have missed something. No test counts
+    what that sets off.
+    """
     async with asyncio.timeout(30):
         while not (store.options.pooler or store.notifier.is_listening):  # noqa: ASYNC110
             await asyncio.sleep(0.001)

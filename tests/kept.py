@@ -1,6 +1,8 @@
-"""Connections to the shared database, kept from test to test: opening one and planning on it costs more than most tests.
+"""Connections to the shared database, kept from test to test: opening one and planning on it costs
+more than most tests.
 
-What a test leaves on a connection is reset; one that was lost, or left in a transaction, is not kept.
+What a test leaves on a connection is reset; one that was lost, or left in a transaction, is not
+kept.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ _runners: list[asyncio.Runner] = []
 def run(test: Coroutine[Any, Any, None]) -> None:
     """On the one event loop that these connections belong to; with variables of its own.
 
-    A test that was interrupted, or leaves something running that does not end, gets others a new one.
+    A test that was interrupted, or leaves something running that does not end, gets others a new
+    one.
     """
     ended: list[bool] = []
     try:

@@ -1,7 +1,10 @@
-"""Which tests exercise which pairs of features. `python -m tests.pairs` fails for a pair that no test exercises.
+"""Which tests exercise which pairs of features. `python -m tests.pairs` fails for a pair that no
+test exercises.
 
-A test says it with `@pytest.mark.meets("timeout", "retry", ...)`: each pair of the names is exercised in one run of it. Several
-markers are several runs. Where parameters carry markers, a run exercises what those of all its parameters name together. The
+A test says it with `@pytest.mark.meets("timeout", "retry", ...)`: each pair of the names is
+exercised in one run of it. Several
+markers are several runs. Where parameters carry markers, a run exercises what those of all its
+parameters name together. The
 markers are read from the source; nothing is imported.
 """
 
@@ -85,7 +88,8 @@ def collect(folder: Path = ROOT / "tests", root: Path = ROOT) -> list[Meeting]:
 
 
 def read(text: str, path: str) -> list[Meeting]:
-    """The markers of one file, in its order. A marker stands on a test, in its parameters, in a decorator that has a name, or in
+    """The markers of one file, in its order. A marker stands on a test, in its parameters, in a
+    decorator that has a name, or in
     `pytestmark`.
     """
     tree = ast.parse(text)
@@ -124,7 +128,9 @@ def read(text: str, path: str) -> list[Meeting]:
 
 
 def _runs(marks: Iterable[ast.expr], path: str) -> Iterator[tuple[str, ...]]:
-    """The features of each kind of run: those of each marker of the test, and of each choice of its parameters."""
+    """The features of each kind of run: those of each marker of the test, and of each choice of its
+    parameters.
+    """
     choices: list[list[tuple[str, ...]]] = []
     for mark in marks:
         if isinstance(mark, ast.Call) and _is_mark(mark.func, "parametrize"):
@@ -186,7 +192,9 @@ def _features(call: ast.Call, path: str) -> tuple[str, ...]:
 
 
 def table(meetings: Iterable[Meeting]) -> dict[Pair, list[Meeting]]:
-    """The tests of each pair; those that exercise the fewest features, and so the pair most closely, come first."""
+    """The tests of each pair; those that exercise the fewest features, and so the pair most
+    closely, come first.
+    """
     found: dict[Pair, list[Meeting]] = {frozenset(each): [] for each in combinations(FEATURES, 2)}
     for meeting in sorted(meetings, key=lambda each: (len(each.features), each.path, each.line)):
         for each in meeting.pairs & found.keys():
@@ -210,7 +218,8 @@ def problems(meetings: Sequence[Meeting], impossible: Mapping[Pair, str] = IMPOS
     for each, tests in table(meetings).items():
         if each in impossible and tests:
             wrong.append(
-                f"{_said(each)}: called impossible, but {tests[0].path}:{tests[0].line} exercises it"
+                f"{_said(each)}: called impossible, but {tests[0].path}:{tests[0].line} "
+                f"exercises it"
             )
         if each not in impossible and not tests:
             wrong.append(f"{_said(each)}: no test exercises the two together")

@@ -1,4 +1,6 @@
-"""One Postgres server per test process, started when the first test asks for it, and a clean database for each test."""
+"""One Postgres server per test process, started when the first test asks for it, and a clean
+database for each test.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def _migrated(name: str) -> tuple[str, Any]:
 
 
 def clean_database(name: str = "shared") -> Options:
-    """Migrated and empty; numbering begins again at one. One by another name is for those who leave connections open."""
+    """Migrated and empty; numbering begins again at one. One by another name is for those who leave
+    connections open.
+    """
     url, db = _migrated(name)
     wipe = [f"DELETE FROM {table}" for table in (*TABLES, "ff_leader")]
     wipe += [

@@ -125,7 +125,8 @@ def test_both(fault, kind): ...
 def test_a_test_that_need_not_pass_is_not_counted(why: str) -> None:
     assert (
         runs(
-            f'import pytest\n@pytest.mark.{why}\n@pytest.mark.meets("step", "flow")\ndef test_x(): ...\n'
+            f'import pytest\n@pytest.mark.{why}\n@pytest.mark.meets("step", "flow")\ndef '
+            f"test_x(): ...\n"
         )
         == []
     )
@@ -170,7 +171,10 @@ def test_the_page_names_the_tests_that_exercise_a_pair_most_closely() -> None:
         Meeting("tests/test_y.py", n, f"test_{n}", ("timeout", "deadline")) for n in range(3)
     ]
     shown = page([ALL, *several, *but("no", "pair")])
-    link = "- `deadline`: [test_0](../tests/test_y.py), [test_1](../tests/test_y.py), [test_2](../tests/test_y.py), and 2 more"
+    link = (
+        "- `deadline`: [test_0](../tests/test_y.py), [test_1](../tests/test_y.py), "
+        "[test_2](../tests/test_y.py), and 2 more"
+    )
     assert (
         link not in shown
         and "- `deadline`: [test_some](../tests/test_some.py), [test_0](../tests/test_y.py)"

@@ -32,7 +32,9 @@ print(len(forms), sum("args" in vars(form) for form in forms))
 
 
 def installed_with(package: str) -> set[str]:
-    """Itself and everything that comes with it, without extras; each marker counts as fulfilled, whatever the machine."""
+    """Itself and everything that comes with it, without extras; each marker counts as fulfilled,
+    whatever the machine.
+    """
     found: set[str] = set()
     wanted = [package]
     while wanted:

@@ -116,7 +116,11 @@ def test_the_readme_shows_the_examples(tmp_path: Path) -> None:
 
 def test_importing_the_package_is_quick_and_quiet() -> None:
     """Light: no command line library, no network, and nothing of schedules before there is one."""
-    code = "import sys, flowfabric; print(sorted({'typer','rich','asyncpg','httpx','hypothesis','cronsim'} & set(sys.modules)))"
+    code = (
+        "import sys, flowfabric; "
+        "print(sorted({'typer','rich','asyncpg','httpx','hypothesis','cronsim'} & "
+        "set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,

@@ -1,1 +1,3 @@
-"""FlowFabric's peers on the same Postgres: the same no-op job, each system used as its own documentation recommends."""
+"""FlowFabric's peers on the same Postgres: the same no-op job, each system used as its own
+documentation recommends.
+"""

@@ -43,7 +43,9 @@ async def ask(system: str, action: str, url: str, n: int = 0) -> Reply:
 
 
 async def ask_served(system: str, url: str, n: int) -> Reply:
-    """Round trips through a worker in another process. A worker that ends early is an error, not a wait."""
+    """Round trips through a worker in another process. A worker that ends early is an error, not a
+    wait.
+    """
     async with (
         _started(system, "serve", url, 0) as server,
         _started(system, "roundtrip", url, n) as client,

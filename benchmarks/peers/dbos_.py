@@ -1,4 +1,6 @@
-"""DBOS: a workflow without steps on a queue. It polls, so both polls are set far below their second by default."""
+"""DBOS: a workflow without steps on a queue. It polls, so both polls are set far below their second
+by default.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ async def drain(url: str, n: int) -> float:
 
 
 def _drain(url: str, n: int) -> float:
-    """Nothing tells when an outcome is committed, so once every handler has returned, the last are asked for."""
+    """Nothing tells when an outcome is committed, so once every handler has returned, the last are
+    asked for.
+    """
     tally, handled = Tally(n), Tally(n)
     returned = threading.Event()
 
@@ -107,7 +111,9 @@ def _serve(url: str) -> None:
 
 
 async def roundtrip(url: str, n: int) -> list[float]:
-    """The calls block this process's loop, which does nothing else: a thread in between would only add to the time."""
+    """The calls block this process's loop, which does nothing else: a thread in between would only
+    add to the time.
+    """
     with _client(url) as client:
 
         async def once() -> None:

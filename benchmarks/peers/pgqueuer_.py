@@ -1,4 +1,6 @@
-"""PgQueuer on asyncpg, by its performance guide: autovacuum tuned, a pool for throughput, one connection where latency counts."""
+"""PgQueuer on asyncpg, by its performance guide: autovacuum tuned, a pool for throughput, one
+connection where latency counts.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ JOB = "noop"
 
 
 class TalliedQueries(Queries):
-    """Completions are buffered, so a job is finished when its batch is committed, not when its handler returns."""
+    """Completions are buffered, so a job is finished when its batch is committed, not when its
+    handler returns.
+    """
 
     tally: Tally
 

@@ -1,4 +1,6 @@
-"""Procrastinate on psycopg: a pool as large as the concurrency, as its discussion of pool sizes says for short jobs."""
+"""Procrastinate on psycopg: a pool as large as the concurrency, as its discussion of pool sizes
+says for short jobs.
+"""
 
 from __future__ import annotations
 

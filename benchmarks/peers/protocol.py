@@ -24,7 +24,9 @@ class Reply(Struct):
 
 
 class System(Protocol):
-    """One module per system. Everything runs in a child process, on a database of its own; seconds exclude connecting."""
+    """One module per system. Everything runs in a child process, on a database of its own; seconds
+    exclude connecting.
+    """
 
     DRAIN_SETTINGS: str
     LATENCY_SETTINGS: str
@@ -42,13 +44,17 @@ class System(Protocol):
         """How many jobs the database says have succeeded."""
 
     async def drain(self, url: str, n: int) -> float:
-        """Runs all n enqueued jobs; the seconds from the first job started to the last completion committed."""
+        """Runs all n enqueued jobs; the seconds from the first job started to the last completion
+        committed.
+        """
 
     async def serve(self, url: str) -> None:
         """Runs jobs as they come, until this process is ended."""
 
     async def roundtrip(self, url: str, n: int) -> list[float]:
-        """Enqueues n jobs one after the other, after WARM_UP others; the seconds until each was known to have succeeded."""
+        """Enqueues n jobs one after the other, after WARM_UP others; the seconds until each was
+        known to have succeeded.
+        """
 
 
 class Tally:
@@ -87,7 +93,9 @@ def batches(n: int) -> list[int]:
 
 
 async def sampled(once: Callable[[], Awaitable[None]], n: int) -> list[float]:
-    """Seconds of each call. The pause before each lets the worker finish its bookkeeping, so that it waits, idle, as promised."""
+    """Seconds of each call. The pause before each lets the worker finish its bookkeeping, so that
+    it waits, idle, as promised.
+    """
     samples = []
     for _ in range(WARM_UP + n):
         await asyncio.sleep(IDLE_S)

@@ -1,4 +1,6 @@
-"""The raw limit: bare asyncpg on one table with a row of our size, claimed in order and completed, with no rule in between."""
+"""The raw limit: bare asyncpg on one table with a row of our size, claimed in order and completed,
+with no rule in between.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,16 @@ CREATE TABLE raw_job (
 );
 CREATE INDEX raw_job_order ON raw_job (lane, priority DESC, created_at, job_id) WHERE public_state = 'waiting';
 """
-_INSERT = "INSERT INTO raw_job (job_id, lane, priority, created_at, payload) VALUES ($1, 'bench', 0, $2, $3)"
+_INSERT = (
+    "INSERT INTO raw_job (job_id, lane, priority, created_at, payload) VALUES ($1, "
+    "'bench', 0, $2, $3)"
+)
 _INSERT_MANY = """INSERT INTO raw_job (job_id, lane, priority, created_at, payload)
  SELECT job_id, 'bench', 0, $2, $3 FROM unnest($1::uuid[]) AS job_id"""
-_SUBMIT = f"WITH added AS ({_INSERT} RETURNING job_id) SELECT pg_notify('{WORK}', job_id::text) FROM added"
+_SUBMIT = (
+    f"WITH added AS ({_INSERT} RETURNING job_id) SELECT pg_notify('{WORK}', job_id::text) "
+    f"FROM added"
+)
 _CLAIM = """UPDATE raw_job SET version = version + 1, phase = 'active', ownership = 'leased', eligibility = 'not_applicable',
  public_state = 'active', attempts = attempts + 1, lease_epoch = lease_epoch + 1, lease_id = $2, worker = 'bench-1',
  lease_expires_at = $3, started_at = $3
@@ -65,7 +73,10 @@ _CLAIM = """UPDATE raw_job SET version = version + 1, phase = 'active', ownershi
 _COMPLETE = """UPDATE raw_job SET version = version + 1, phase = 'terminal', ownership = 'unowned', outcome = 'success',
  public_state = 'completed', lease_id = NULL, worker = NULL, lease_expires_at = NULL, finished_at = $2, result = 'ok'
  WHERE job_id = ANY($1::uuid[])"""
-_REPORT = f"WITH done AS ({_COMPLETE} RETURNING job_id) SELECT pg_notify('{DONE}', job_id::text) FROM done"
+_REPORT = (
+    f"WITH done AS ({_COMPLETE} RETURNING job_id) SELECT pg_notify('{DONE}', job_id::text) "
+    f"FROM done"
+)
 
 
 _SAME_ROW = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, execution_kind, creator_identity,

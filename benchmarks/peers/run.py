@@ -1,4 +1,6 @@
-"""How fast a worker empties a queue, and how soon a caller knows the result of a job that another process ran."""
+"""How fast a worker empties a queue, and how soon a caller knows the result of a job that another
+process ran.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
 
 
 def rated(scenario: str, store: str, n: int, replies: dict[str, list[Reply]]) -> list[Measured]:
-    """Jobs a second: the median of the rounds, beside that of the raw limit. The share of it is the middle one of the rounds'."""
+    """Jobs a second: the median of the rounds, beside that of the raw limit. The share of it is the
+    middle one of the rounds'.
+    """
     rates = {
         system: n / median(reply.seconds[0] for reply in each) for system, each in replies.items()
     }

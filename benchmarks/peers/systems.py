@@ -46,5 +46,6 @@ def require(names: Iterable[str]) -> None:
     missing = sorted({SYSTEMS[name] for name in names if find_spec(SYSTEMS[name]) is None})
     if missing:
         raise SystemExit(
-            f"not installed: {', '.join(missing)}; the benchmarks against peers need: pip install -e '.[dev,bench]'"
+            f"not installed: {', '.join(missing)}; the benchmarks against peers need: pip "
+            f"install -e '.[dev,bench]'"
         )

@@ -1,4 +1,6 @@
-"""Systems take turns in rounds, each time on a fresh database of one durable server, so that a slow moment hits them all."""
+"""Systems take turns in rounds, each time on a fresh database of one durable server, so that a slow
+moment hits them all.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ Turn = Callable[[str, str], Awaitable[Reply]]
 
 
 async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, list[Reply]]:
-    """The replies of every system to `turn(system, url)`, one a round. Every second round goes backwards: what one leaves to be
+    """The replies of every system to `turn(system, url)`, one a round. Every second round goes
+    backwards: what one leaves to be
     written back costs whoever follows.
     """
     if store != "postgres":

@@ -1,4 +1,6 @@
-"""The child process: `python -m benchmarks.peers.worker SYSTEM ACTION URL N`. Its last line is the reply, as JSON."""
+"""The child process: `python -m benchmarks.peers.worker SYSTEM ACTION URL N`. Its last line is the
+reply, as JSON.
+"""
 
 from __future__ import annotations
 

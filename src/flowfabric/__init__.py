@@ -1,4 +1,6 @@
-"""FlowFabric: durable execution for Python, on SQLite to begin with and on Postgres in production."""
+"""FlowFabric: durable execution for Python, on SQLite to begin with and on Postgres in
+production.
+"""
 
 from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
 from flowfabric.engine.background import LoopSettings

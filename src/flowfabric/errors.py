@@ -38,9 +38,10 @@ class RequiresDevMode(ConfigError):
 
     def __init__(self) -> None:
         super().__init__(
-            "sqlite requires FF_DEV_MODE=1: it is embedded and single-machine, so opening it is a statement. "
+            "sqlite requires FF_DEV_MODE=1: it is embedded and runs on one machine only. "
             "Either set FF_DEV_MODE=1 in the environment, or say dev=True in code "
-            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or let `flowfabric demo` say it for its own process."
+            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or run `flowfabric demo`, "
+            "which opts in for its own process."
         )
 
 
@@ -52,7 +53,9 @@ class ErrorClass(StrEnum):
 
 
 class EngineError(FlowFabricError):
-    """An operation was refused. `code` is stable; `retryable` says whether trying again can help."""
+    """An operation was refused. `code` is stable; `retryable` says whether trying again can
+    help.
+    """
 
     code: str = "engine_error"
     error_class: ErrorClass = ErrorClass.TERMINAL
@@ -126,15 +129,23 @@ class ContentionKind(StrEnum):
 
 
 _CONTENTION_HINTS = {
-    ContentionKind.USE_CLAIM_RESUMED_EXECUTION: "its attempt was interrupted; continue it with claim_resumed_execution",
-    ContentionKind.NOT_A_RESUMED_EXECUTION: "it has no interrupted attempt to continue; use claim_execution",
+    ContentionKind.USE_CLAIM_RESUMED_EXECUTION: (
+        "its attempt was interrupted; continue it with claim_resumed_execution"
+    ),
+    ContentionKind.NOT_A_RESUMED_EXECUTION: (
+        "it has no interrupted attempt to continue; use claim_execution"
+    ),
     ContentionKind.EXECUTION_NOT_LEASEABLE: "it is not runnable and eligible now",
-    ContentionKind.LEASE_CONFLICT: "this lease is not the current one; drop the task, its new owner continues it",
+    ContentionKind.LEASE_CONFLICT: (
+        "this lease is not the current one; drop the task, its new owner continues it"
+    ),
     ContentionKind.INVALID_CLAIM_GRANT: "no grant for this worker; ask for one first",
     ContentionKind.CLAIM_GRANT_EXPIRED: "the grant ran out before it was used; ask for a new one",
     ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; drop the task",
     ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
-    ContentionKind.STALE_GRAPH_REVISION: "the graph changed since it was read; read its revision again",
+    ContentionKind.STALE_GRAPH_REVISION: (
+        "the graph changed since it was read; read its revision again"
+    ),
     ContentionKind.WAITPOINT_NOT_FOUND: "there is no such waitpoint of this execution",
     ContentionKind.RATE_LIMIT_EXCEEDED: "its quota admits no more for now",
     ContentionKind.CONCURRENCY_LIMIT_EXCEEDED: "as many of its quota run as may run at once",
@@ -290,7 +301,8 @@ class StreamBackpressure(EngineError):
 
     def __init__(self) -> None:
         super().__init__(
-            "events right after this cursor were removed by retention; read the current state, then go on"
+            "events right after this cursor were removed by retention; "
+            "read the current state, then go on"
         )
 
 

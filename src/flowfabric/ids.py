@@ -1,4 +1,6 @@
-"""Identifiers and where they live: execution ids, lanes, partitions, tag keys, and the two hashes that spread them."""
+"""Identifiers and where they live: execution ids, lanes, partitions, tag keys, and the two hashes
+that spread them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LaneId = NewType("LaneId", str)
 
 FLOW_PARTITIONS = 256
 BUDGET_PARTITIONS = QUOTA_PARTITIONS = 32
-"""Told to clients that compute partitions; the stores find budgets and quotas by their ids alone."""
+"""Told to clients that compute partitions; the stores find budgets and quotas by their ids
+alone.
+"""
 MAX_PARTITION_INDEX = 65_535
 MAX_LANE_BYTES = 64
 MAX_NAME_BYTES = 256
@@ -97,7 +101,9 @@ class ExecutionId(str):
 
 
 def parse_uuid(text: str) -> UUID:
-    """A uuid in one of four forms: hyphenated, 32 digits, in braces, or as a urn. `UUID` itself accepts much more."""
+    """A uuid in one of four forms: hyphenated, 32 digits, in braces, or as a urn. `UUID` itself
+    accepts much more.
+    """
     if not _UUID.match(text):
         raise ValueError(f"not a uuid: {text[:80]!a}")
     return UUID(text)
@@ -219,7 +225,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def time_ordered_uuid() -> UUID:
-    """A version 7 uuid whose first random bits are fractions of the millisecond: made later, sorted later."""
+    """A version 7 uuid whose first random bits are fractions of the millisecond: made later, sorted
+    later.
+    """
     ms, ns = divmod(time.time_ns(), 1_000_000)
     fraction = ns * 4096 // 1_000_000
     return uuid_of(ms << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | _dice.getrandbits(62))

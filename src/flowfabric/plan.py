@@ -1,7 +1,9 @@
 """The vocabulary of a plan: everything a rule may ask of a store.
 
-A `Form` is the constant part of an operation, declared once at import. A `Plan` is a form plus the values of one call.
-Constants become text in a store's statements and `Arg`s become parameters, so the list of forms is the list of statements.
+A `Form` is the constant part of an operation, declared once at import. A `Plan` is a form plus the
+values of one call.
+Constants become text in a store's statements and `Arg`s become parameters, so the list of forms is
+the list of statements.
 A plan is applied whole or refused whole.
 """
 
@@ -42,13 +44,17 @@ class Now(Struct, frozen=True):
 
 
 class Until(Struct, frozen=True):
-    """Milliseconds from the store's clock to a time in the guarded row before this plan: at least 1, null when unset."""
+    """Milliseconds from the store's clock to a time in the guarded row before this plan: at least
+    1, null when unset.
+    """
 
     column: str
 
 
 class Span(Struct, frozen=True):
-    """Milliseconds from one time of the guarded row to another, both before this plan; null when either is unset."""
+    """Milliseconds from one time of the guarded row to another, both before this plan; null when
+    either is unset.
+    """
 
     since: str
     until: str
@@ -92,7 +98,9 @@ class AnyOf(Struct, frozen=True):
 
 
 class Covered(Struct, frozen=True):
-    """Every element of the row's list, which is kept sorted and free of repeats, is among the caller's."""
+    """Every element of the row's list, which is kept sorted and free of repeats, is among the
+    caller's.
+    """
 
     column: str
     by: Arg
@@ -145,7 +153,9 @@ class Item(Struct, frozen=True):
 
 
 class InsertEach(Struct, frozen=True):
-    """A row for each of the caller's items: tuples of what the row calls `Item`, in the order in which it does."""
+    """A row for each of the caller's items: tuples of what the row calls `Item`, in the order in
+    which it does.
+    """
 
     table: str
     row: Mapping[str, Any]
@@ -190,7 +200,9 @@ class Delete(Struct, frozen=True):
 
 
 class Wake(Struct, frozen=True):
-    """After the commit, those who wait for this topic look again. `at` is the time it matters, null for now."""
+    """After the commit, those who wait for this topic look again. `at` is the time it matters, null
+    for now.
+    """
 
     topic: str
     key: Any = None
@@ -207,7 +219,9 @@ def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> I
 
 
 class Pick(Struct, frozen=True):
-    """Which rows a sweep takes: those of a declared index, one group of it, in its order, up to a bound."""
+    """Which rows a sweep takes: those of a declared index, one group of it, in its order, up to a
+    bound.
+    """
 
     index: str
     group: Mapping[str, Any] = {}
@@ -238,7 +252,8 @@ class Form:
         )
         _check(self)
 
-    # What follows is found out when it is first asked for: there are many forms, and a program uses few of them.
+    # What follows is found out when it is first asked for: there are many forms, and a program uses
+    # few of them.
 
     @cached_property
     def args(self) -> tuple[str, ...]:
@@ -361,7 +376,9 @@ def _arg_names(values: Iterator[Any]) -> Iterator[str]:
 
 
 def _tables_asked(form: Form) -> set[str]:
-    """Other tables that decide whether this form applies; one that also writes them cannot be decided in a batch."""
+    """Other tables that decide whether this form applies; one that also writes them cannot be
+    decided in a batch.
+    """
     head = form.steps[0]
     guards = (*getattr(head, "where", ()), *(form.pick.where if form.pick else ()))
     return {guard.table for guard in guards if isinstance(guard, Absent | Present)}
@@ -386,6 +403,6 @@ def _check(form: Form) -> None:
     if isinstance(head, Update) and len(form.steps) > 1:
         guarded = {c.column for c in head.where if isinstance(c, Cond) and c.op == "="}
         assert guarded & {"lease_epoch", "version"}, (
-            f"{form.name}: after a lock wait only the guarded row is read again, so a plan that touches "
-            "other rows is guarded by epoch or version"
+            f"{form.name}: after a lock wait only the guarded row is read again, so a plan "
+            "that touches other rows is guarded by epoch or version"
         )

@@ -1,1 +1,3 @@
-"""Crash chaos: real processes on a real database, killed and stopped at random, and a checker that reconciles what they saw."""
+"""Crash chaos: real processes on a real database, killed and stopped at random, and a checker that
+reconciles what they saw.
+"""

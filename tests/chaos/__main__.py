@@ -1,4 +1,6 @@
-"""`python -m tests.chaos --store postgres --kills 20 [--restarts N] [--seed N] [--executions N] [--keep]`"""
+"""`python -m tests.chaos --store postgres --kills 20 [--restarts N] [--seed N] [--executions N]
+[--keep]`
+"""
 
 from __future__ import annotations
 
@@ -143,7 +145,9 @@ class Run:
         return all(self._fleet.members[role].finished for role in CLIENTS)
 
     async def _idle(self, engine: Any) -> bool:
-        """By a census on one snapshot: an execution that moves between two reads would be seen by neither."""
+        """By a census on one snapshot: an execution that moves between two reads would be seen by
+        neither.
+        """
         left = (await engine.store.load([Scan(index, limit=1) for index in LEFT])).rows
         return not any(left) and not any(
             sum(lane.states.values()) for lane in (await engine.census()).lanes
@@ -167,8 +171,13 @@ class Run:
             done = self._nemesis.done
             ended = decode_cursor(saved_cursor(self._folder, COMPLETION_EVENTS), "chaos")
             self._say(
-                f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, terms {done['term']}, "
-                f"self-kills {self._fleet.self_kills}, restarts {sum(self._outages.done.values())}, ends seen {ended}"
+                (
+                    f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, terms "
+                    f"{done['term']}, "
+                )(
+                    f"self-kills {self._fleet.self_kills}, restarts "
+                    f"{sum(self._outages.done.values())}, ends seen {ended}"
+                )
             )
 
     def _say(self, text: str) -> None:
@@ -181,7 +190,8 @@ class Run:
         show("work", work(seen))
         show("checked", checks(seen, violations, self._timers.worst_ms))
         print(
-            f"\nseed {self._options.seed}, {time.monotonic() - self._began:.1f} s, {len(complaints)} complaints"
+            f"\nseed {self._options.seed}, {time.monotonic() - self._began:.1f} s, "
+            f"{len(complaints)} complaints"
         )
         for line in complaints[:20]:
             print(f"  said: {line}")
@@ -245,7 +255,8 @@ def options_of(words: list[str]) -> argparse.Namespace:
         parser.error(f"--restarts {options.restarts}: at least 0")
     if options.restarts and options.store == "sqlite":
         parser.error(
-            f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or use --store postgres"
+            f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or "
+            f"use --store postgres"
         )
     options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
     options.tasks = options.tasks or TASKS_PER_KILL * options.kills
@@ -263,7 +274,10 @@ def main(words: list[str]) -> int:
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     folder = Path(tempfile.mkdtemp(prefix="flowfabric-chaos-"))
     print(
-        f"seed {options.seed}, {options.executions} executions, {options.kills} kills, {options.restarts} restarts, {folder}",
+        (
+            f"seed {options.seed}, {options.executions} executions, {options.kills} kills, "
+            f"{options.restarts} restarts, {folder}"
+        ),
         flush=True,
     )
     run = Run(options, folder)

@@ -1,4 +1,6 @@
-"""Reconciles what the processes wrote down with what the store holds. Each check yields what contradicts; silence is health."""
+"""Reconciles what the processes wrote down with what the store holds. Each check yields what
+contradicts; silence is health.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
 
 
 def ends_stand(seen: Evidence) -> Iterator[Violation]:
-    """An acknowledged end is the outcome, unless the execution was replayed and went on under a higher epoch."""
+    """An acknowledged end is the outcome, unless the execution was replayed and went on under a
+    higher epoch.
+    """
     final: dict[ExecutionId, bytes | None] = {}
     for call in seen.history.of("complete", "fail", "give_up"):
         if call.op == "fail" and call.reply["outcome"] != "failed":
@@ -153,14 +157,19 @@ def replays_count(seen: Evidence) -> Iterator[Violation]:
     acked = Counter(call.execution for call in seen.history.of("replay"))
     for execution in seen.world.executions.values():
         if not acked[execution.id] <= execution.replay_count <= asked[execution.id]:
-            says = f"{execution.replay_count} replays, {acked[execution.id]} acknowledged, {asked[execution.id]} asked"
+            says = (
+                f"{execution.replay_count} replays, {acked[execution.id]} acknowledged, "
+                f"{asked[execution.id]} asked"
+            )
             yield Violation("replays", execution.id, says)
 
 
 def streams_are_whole(seen: Evidence) -> Iterator[Violation]:
-    """What the subscriber received, from saved cursor to saved cursor, is exactly the outbox in its order.
+    """What the subscriber received, from saved cursor to saved cursor, is exactly the outbox in its
+    order.
 
-    Events go with the execution they are about; of one that is forgotten, only the subscriber knows.
+    Events go with the execution they are about; of one that is forgotten, only the subscriber
+    knows.
     """
     for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
         stored = [_line(channel, row) for row in sorted(seen.tables[channel])]
@@ -181,7 +190,10 @@ def streams_are_whole(seen: Evidence) -> Iterator[Violation]:
             yield Violation(
                 "stream",
                 channel,
-                f"event {at + 1} of {len(stored)}: received {got or 'nothing'}, stored {want or 'nothing'}",
+                (
+                    f"event {at + 1} of {len(stored)}: received {got or 'nothing'}, stored "
+                    f"{want or 'nothing'}"
+                ),
             )
 
 

@@ -1,4 +1,6 @@
-"""What every process of a run does the same way: its arguments, its log, its engine, its signals, its end."""
+"""What every process of a run does the same way: its arguments, its log, its engine, its signals,
+its end.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def begin(role: str, setup: Setup) -> None:
 
 
 def _is_no_outage(record: logging.LogRecord) -> bool:
-    """That the server is away is planned: no complaint when ours or the driver says so. A task that dies of it is one."""
+    """That the server is away is planned: no complaint when ours or the driver says so. A task that
+    dies of it is one.
+    """
     error = record.exc_info[1] if record.exc_info else None
     ours = (
         isinstance(error, TransportError)
@@ -88,7 +92,9 @@ def _is_no_outage(record: logging.LogRecord) -> bool:
 
 
 def _end_with_the_run() -> None:
-    """Even when the run itself is killed: the fork server ends once nobody holds its pipe, and takes us along, stopped or not."""
+    """Even when the run itself is killed: the fork server ends once nobody holds its pipe, and
+    takes us along, stopped or not.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     held = getattr(forkserver._forkserver, "_forkserver_alive_fd", None)

@@ -1,4 +1,6 @@
-"""A wall clock that can be set: it reads a file in which the nemesis writes by how much it is wrong."""
+"""A wall clock that can be set: it reads a file in which the nemesis writes by how much it is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def set_clock(folder: str | Path, wrong_ms: int) -> None:
 
 
 def read_set_clock(folder: str | Path) -> None:
-    """In this process the wall clock of the whole program is the one that can be set. The monotonic clock is left alone."""
+    """In this process the wall clock of the whole program is the one that can be set. The monotonic
+    clock is left alone.
+    """
     clock = SetClock(folder)
     time.time_ns = clock
     time.time = lambda: clock() / 1e9

@@ -1,4 +1,6 @@
-"""The client: creates the planned executions, some twice, and flows, and cancels, revokes and replays a few, to the end."""
+"""The client: creates the planned executions, some twice, and flows, and cancels, revokes and
+replays a few, to the end.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Driver:
         self._replayed = {call.execution for call in before.of("replay")}
 
     async def run(self) -> None:
-        """Whatever an earlier life did not see through is done again: every call here may be repeated."""
+        """Whatever an earlier life did not see through is done again: every call here may be
+        repeated.
+        """
         left = [n for n in range(self._setup.executions) if n not in self._finished]
         running: set[asyncio.Task[None]] = set()
         while left and not self._stop.is_set():
@@ -61,7 +65,9 @@ class Driver:
         await asyncio.gather(*(self._afterwards(each) for each in jobs))
 
     async def _create(self, jobs: list[Job]) -> None:
-        """Together, and those with a key a second time under another id: before, after or at the same moment."""
+        """Together, and those with a key a second time under another id: before, after or at the
+        same moment.
+        """
         first: Asked = [(each.execution, each) for each in jobs]
         twins: Asked = [(each.twin, each) for each in jobs if each.twin is not None]
         for asked in self._rng.choice(([first, twins], [twins, first], [first + twins])):

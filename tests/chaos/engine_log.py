@@ -1,4 +1,6 @@
-"""What stands around the engine of tasks: it writes down what is asked of the engine and what comes back."""
+"""What stands around the engine of tasks: it writes down what is asked of the engine and what comes
+back.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Completions = Sequence[tuple[Handle, bytes | None]]
 
 
 class EngineLog:
-    """One for all engines of a process, those of other threads included. `trap` is told each point that is passed."""
+    """One for all engines of a process, those of other threads included. `trap` is told each point
+    that is passed.
+    """
 
     def __init__(self, log: Log, trap: Callable[[str], None] = lambda point: None) -> None:
         self._log, self._trap = log, trap
@@ -141,7 +145,9 @@ class EngineLog:
         wanted = args[0] if args else more["args"]
 
         def saw(outcome: Any) -> dict[str, Any]:
-            """The key of a wait is the same under each lease: a late holder is answered what an earlier suspend came to."""
+            """The key of a wait is the same under each lease: a late holder is answered what an
+            earlier suspend came to.
+            """
             repeats = outcome.details.suspension_id != wanted.suspension_id
             return {**parked(outcome), **({"repeats": True} if repeats else {})}
 

@@ -28,7 +28,9 @@ OUTCOMES = {"Success": "success", "Failure": "failed", "Cancelled": "cancelled"}
 
 
 class TaskRun(Struct, frozen=True):
-    """A run of a task, as its submission says. `ends` are the ends that were told of it; one that is `forgotten` had one."""
+    """A run of a task, as its submission says. `ends` are the ends that were told of it; one that
+    is `forgotten` had one.
+    """
 
     namespace: str
     kind: str
@@ -38,7 +40,9 @@ class TaskRun(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """`history` without the calls about runs that are forgotten, for the rows that would confirm them are gone."""
+    """`history` without the calls about runs that are forgotten, for the rows that would confirm
+    them are gone.
+    """
 
     world: Snapshot
     tables: Mapping[str, list[Row]]
@@ -65,7 +69,9 @@ def key_of(ident: str) -> tuple[int, UUID]:
 
 
 def stream_of(history: History, channel: str) -> tuple[list[dict[str, Any]], Life | None]:
-    """What the lives of the subscriber received together, and the life that began where none had been."""
+    """What the lives of the subscriber received together, and the life that began where none had
+    been.
+    """
     stream: list[dict[str, Any]] = []
     for life in (life for life in history.lives if life.channel == channel):
         kept = len(stream)

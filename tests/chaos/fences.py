@@ -25,7 +25,9 @@ REASONS = {
 
 
 def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
-    """Completions acknowledged to different leases: one per generation at the most, each with its own event."""
+    """Completions acknowledged to different leases: one per generation at the most, each with its
+    own event.
+    """
     epochs: dict[str, set[int]] = defaultdict(set)
     for call in seen.history.of("complete"):
         epochs[call.execution].add(call.epoch)
@@ -45,7 +47,9 @@ def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
 
 
 def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
-    """No write went through that was sent after a higher epoch had been handed out, by the logs or by the lease events."""
+    """No write went through that was sent after a higher epoch had been handed out, by the logs or
+    by the lease events.
+    """
     raised: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in seen.history.of("claim"):
         for ident, epoch, _ in call.reply["granted"]:
@@ -66,12 +70,17 @@ def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
             if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < (sent_ms or 0)
         ]
         if by_logs or by_events:
-            says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted after {max(by_logs + by_events)} was granted"
+            says = (
+                f"{call.op} of epoch {call.epoch} by {call.instance} accepted after "
+                f"{max(by_logs + by_events)} was granted"
+            )
             yield Violation("stale accepted", call.execution, says)
 
 
 def _comparable(seen: Evidence, call: Call) -> list[Event]:
-    """Grants whose times can be compared with the call's: the clock of the store was not set before either of them."""
+    """Grants whose times can be compared with the call's: the clock of the store was not set before
+    either of them.
+    """
     first = min(_clock_steps(seen), key=lambda note: note["t"], default=None)
     if first is not None and call.asked_ns >= first["t"]:
         return []
@@ -90,10 +99,13 @@ def _clock_steps(seen: Evidence) -> list[Event]:
 
 
 def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
-    """Acknowledged writes, and when each was sent; None when it only repeats an end that was acknowledged before.
+    """Acknowledged writes, and when each was sent; None when it only repeats an end that was
+    acknowledged before.
 
-    A repetition is answered from a read. A grant dates from the start of its transaction, so such a read may still come
-    before its commit: the time of the event says nothing about it, and neither does the end of the lease. After an unknown
+    A repetition is answered from a read. A grant dates from the start of its transaction, so such a
+    read may still come
+    before its commit: the time of the event says nothing about it, and neither does the end of the
+    lease. After an unknown
     outcome the first try may be the one that went through, so the event tells when that was.
     """
     ended: dict[tuple[str, str, int], str] = {}
@@ -126,7 +138,9 @@ def _made_ms(seen: Evidence, call: Call) -> int:
 
 
 def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
-    """No write went through that was sent after its lease had run out, as far as its holder was ever told to have it."""
+    """No write went through that was sent after its lease had run out, as far as its holder was
+    ever told to have it.
+    """
     until: dict[tuple[str, int], float] = {}
     for call in seen.history.of("claim"):
         until |= {(ident, epoch): expires for ident, epoch, expires in call.reply["granted"]}
@@ -139,7 +153,10 @@ def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
     for call, sent_ms in _in_turn(seen):
         late = (sent_ms or 0) - until.get((call.execution, call.epoch), float("inf"))
         if late > 0 and not is_borrowed(seen, call):
-            says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted, sent {late} ms after its lease ran out"
+            says = (
+                f"{call.op} of epoch {call.epoch} by {call.instance} accepted, sent {late} ms "
+                f"after its lease ran out"
+            )
             yield Violation("late accepted", call.execution, says)
 
 
@@ -181,14 +198,19 @@ def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
             e["event_type"] == "renewed" and e["lease_epoch"] == epoch for e in seen.leases(ident)
         )
         if not acked[ident, epoch] <= renewed <= asked[ident, epoch]:
-            says = f"epoch {epoch}: {renewed} renewals, {acked[ident, epoch]} acknowledged, {asked[ident, epoch]} asked"
+            says = (
+                f"epoch {epoch}: {renewed} renewals, {acked[ident, epoch]} acknowledged, "
+                f"{asked[ident, epoch]} asked"
+            )
             yield Violation("lost write", ident, says)
 
 
 def is_borrowed(seen: Evidence, call: Call) -> bool:
-    """The closing pair answers yes to a late holder who asks for the end that somebody else already gave the execution.
+    """The closing pair answers yes to a late holder who asks for the end that somebody else already
+    gave the execution.
 
-    This is allowed: an operator's cancel, a timeout or too many losses close the execution in the name of the last lease.
+    This is allowed: an operator's cancel, a timeout or too many losses close the execution in the
+    name of the last lease.
     """
     if call.op == "fail" and call.reply.get("outcome") == "retry" and _was_timed_out(seen, call):
         return True
@@ -205,7 +227,9 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
 
 
 def _was_timed_out(seen: Evidence, call: Call) -> bool:
-    """The engine ended the attempt at its time limit, with the same event; its holder is told of that retry."""
+    """The engine ended the attempt at its time limit, with the same event; its holder is told of
+    that retry.
+    """
     tried = seen.world.attempts.get(key_of(call.execution), [])
     return any(
         a.attempt_index == call.facts["attempt"] and a.failure_category == ATTEMPT_TIMEOUT
@@ -222,7 +246,9 @@ def _left_its_event(seen: Evidence, call: Call) -> bool:
 
 
 def _trace(call: Call) -> tuple[str, str | None, int]:
-    """The event a write leaves: its type, its reason and the epoch it carries; none for progress and steps."""
+    """The event a write leaves: its type, its reason and the epoch it carries; none for progress
+    and steps.
+    """
     match call.op:
         case "renew":
             return "renewed", None, call.epoch
@@ -251,7 +277,9 @@ def sent_result(call: Call) -> bytes:
 
 
 def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
-    """A stored result was sent by the lease that closed the execution, and its sender was not told no."""
+    """A stored result was sent by the lease that closed the execution, and its sender was not told
+    no.
+    """
     sent: dict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in seen.history.calls:
         if call.op == "complete":

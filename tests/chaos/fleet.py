@@ -1,6 +1,8 @@
-"""The processes of a run: started, watched, ended one by one, and started again under a new instance id.
+"""The processes of a run: started, watched, ended one by one, and started again under a new
+instance id.
 
-They are forked from a server that has imported everything, so that a kill hits a working process and not an importing one.
+They are forked from a server that has imported everything, so that a kill hits a working process
+and not an importing one.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ ROLES = {
 CLIENTS = ("driver", "taskclient")
 """They end by themselves once all that was planned is done."""
 GRACEFUL_S = 20.0
-"""Longer than what the worker, the passes of the loops and their thread may take, one after the other."""
+"""Longer than what the worker, the passes of the loops and their thread may take, one after the
+other.
+"""
 
 
 class Member:

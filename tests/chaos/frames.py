@@ -1,4 +1,6 @@
-"""What workers write to their streams in a chaos run, and the checks that every acknowledged frame is there exactly once."""
+"""What workers write to their streams in a chaos run, and the checks that every acknowledged frame
+is there exactly once.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def _stream(call: Call) -> StreamKey:
 
 
 def frames_stand(seen: Evidence) -> Iterator[Violation]:
-    """Every acknowledged frame is in its stream once, where its writer was told, with what it wrote."""
+    """Every acknowledged frame is in its stream once, where its writer was told, with what it
+    wrote.
+    """
     for call in seen.history.of("append"):
         found: dict[int | None, list[FrameRow]] = defaultdict(list)
         for frame in seen.world.frames.get(_stream(call), []):

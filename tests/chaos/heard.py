@@ -1,4 +1,6 @@
-"""Up to when the subscriber has heard of everything, so that nothing is forgotten which it has yet to hear of."""
+"""Up to when the subscriber has heard of everything, so that nothing is forgotten which it has yet
+to hear of.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MOST_MARKS = 1_000
 
 
 class Heard:
-    """Notes now and then which event is the newest; once the saved cursors have passed it, all of that time is heard."""
+    """Notes now and then which event is the newest; once the saved cursors have passed it, all of
+    that time is heard.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = folder
@@ -24,7 +28,9 @@ class Heard:
         self._until_ms: int | None = None
 
     async def age_ms(self, engine: Engine) -> int | None:
-        """How old an event is at the most that the subscriber may not have heard of; None when that is not known."""
+        """How old an event is at the most that the subscriber may not have heard of; None when that
+        is not known.
+        """
         now = await engine.server_time_ms()
         self._marks.append(
             (now, tuple([await engine.store.last_event(channel) for channel in CHANNELS]))

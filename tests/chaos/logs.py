@@ -1,4 +1,6 @@
-"""What every process writes down: what it asked, what was acknowledged or refused, and what it saw. One file per process."""
+"""What every process writes down: what it asked, what was acknowledged or refused, and what it saw.
+One file per process.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SUFFIX = ".log"
 
 
 class Log:
-    """Appends JSON lines with one `write` each: what is in the file was written before the process could die."""
+    """Appends JSON lines with one `write` each: what is in the file was written before the process
+    could die.
+    """
 
     def __init__(self, folder: Path, instance: str, clock: Callable[[], int] | None = None) -> None:
         """`clock` is the wall clock of the store, unless it is that of this process."""
@@ -74,7 +78,9 @@ class Log:
 
 
 class Call(Struct):
-    """One request. `verdict` is acknowledged, refused, or unknown: its process died first, or was told that nobody knows."""
+    """One request. `verdict` is acknowledged, refused, or unknown: its process died first, or was
+    told that nobody knows.
+    """
 
     instance: str
     op: str

@@ -1,4 +1,6 @@
-"""Injects the faults: processes are killed, stopped, frozen or asked to end, and the wall clock is set."""
+"""Injects the faults: processes are killed, stopped, frozen or asked to end, and the wall clock is
+set.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Nemesis:
         self.done = {"kill": 0, "stop": 0, "freeze": 0, "term": 0, "clock": 0}
 
     def run(self, kills: int, deadline: float, tell: Callable[[], None]) -> bool:
-        """Until so many were killed and every outage and freeze is over; False when time ran out first."""
+        """Until so many were killed and every outage and freeze is over; False when time ran out
+        first.
+        """
         self._kills = kills
         strikes_at = acts_at = time.monotonic() + 1.0
         while self.done["kill"] < kills or not self._outages.over or self._frozen:
@@ -78,7 +82,9 @@ class Nemesis:
         return [member for member in self._fleet.members.values() if member.is_frozen]
 
     def _act_by_count(self) -> None:
-        """The first freeze begins at once, so that the faults go on around it; the clock is right for a while."""
+        """The first freeze begins at once, so that the faults go on around it; the clock is right
+        for a while.
+        """
         kills = self.done["kill"]
         if (
             kills >= KILLS_PER_FREEZE * self.done["freeze"]
@@ -90,9 +96,11 @@ class Nemesis:
             self._set_clock()
 
     def _freeze(self) -> None:
-        """A worker, or the process that runs the loops for all where there is one, for longer than every limit.
+        """A worker, or the process that runs the loops for all where there is one, for longer than
+        every limit.
 
-        One that is stopped in the middle of a write to SQLite holds the lock of the file: it goes on, and is stopped again.
+        One that is stopped in the middle of a write to SQLite holds the lock of the file: it goes
+        on, and is stopped again.
         """
         leader = leader_file(self._folder)
         named = leader.read_text() if leader.exists() else ""

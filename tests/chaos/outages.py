@@ -1,6 +1,8 @@
-"""The server goes away and comes back while everybody works: by a crash and by a fast shutdown in turn.
+"""The server goes away and comes back while everybody works: by a crash and by a fast shutdown in
+turn.
 
-A crash hardly ever falls between a commit and its answer, so in between the answers themselves are taken.
+A crash hardly ever falls between a commit and its answer, so in between the answers themselves are
+taken.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ CUT_AFTER_S = (0.2, 1.0)
 
 
 class Outages:
-    """Spread over the kills. Each runs beside the nemesis, so that processes also die and are born without a server."""
+    """Spread over the kills. Each runs beside the nemesis, so that processes also die and are born
+    without a server.
+    """
 
     def __init__(self, case: StoreCase, restarts: int, kills: int, seed: int, log: Log) -> None:
         self._case, self._log = case, log
@@ -37,7 +41,9 @@ class Outages:
         return not self._due and self._under_way is None
 
     def tend(self, kills: int) -> None:
-        """Begins the next one when it is due and the last is over. What went wrong in one is raised here."""
+        """Begins the next one when it is due and the last is over. What went wrong in one is raised
+        here.
+        """
         if self._under_way is not None and self._under_way.done():
             self._under_way.result()
             self._under_way = None

@@ -1,4 +1,6 @@
-"""What is going to happen, from the seed alone: which executions there are, and what a worker does with each lease."""
+"""What is going to happen, from the seed alone: which executions there are, and what a worker does
+with each lease.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ FIRST_OF_FLOWS, FIRST_OF_PROBES = 1_000_000, 2_000_000
 
 
 class Job(Struct, frozen=True):
-    """One execution and what its creator does with it afterwards. `twin` is the id of a second create under the same key."""
+    """One execution and what its creator does with it afterwards. `twin` is the id of a second
+    create under the same key.
+    """
 
     ordinal: int
     execution: ExecutionId
@@ -69,7 +73,9 @@ class Job(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What the holder of one lease does with it. `brink_ms` ends it so long after its expiry, whatever `seconds` says."""
+    """What the holder of one lease does with it. `brink_ms` ends it so long after its expiry,
+    whatever `seconds` says.
+    """
 
     end: str
     seconds: float
@@ -102,7 +108,9 @@ def job(seed: int, ordinal: int) -> Job:
 
 
 def flow(seed: int, number: int) -> SubmitFlowArgs:
-    """A chain of three, or three of whom the fourth needs two; its members have ordinals that no job has."""
+    """A chain of three, or three of whom the fourth needs two; its members have ordinals that no
+    job has.
+    """
     rng = Random(f"{seed}/flow/{number}")
     ident = UUID(int=rng.getrandbits(128), version=4)
     chain = rng.random() < 0.4

@@ -1,4 +1,6 @@
-"""Whether things go on once the faults are over: timers are seen to in time, and every worker still claims from every lane."""
+"""Whether things go on once the faults are over: timers are seen to in time, and every worker still
+claims from every lane.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,11 @@ TASK_WORKERS = ("taskworker0", "taskworker1")
 
 
 class Timers:
-    """Looks at the first timer of each kind now and then, and writes down one that is overdue in a healthy fleet.
+    """Looks at the first timer of each kind now and then, and writes down one that is overdue in a
+    healthy fleet.
 
-    A replay may have a deadline that has passed already, so what is overdue counts when it stays so from look to look.
+    A replay may have a deadline that has passed already, so what is overdue counts when it stays so
+    from look to look.
     """
 
     def __init__(self, log: Log) -> None:
@@ -67,7 +71,9 @@ class Timers:
 
 
 async def probe(engine: Engine, log: Log) -> None:
-    """Submits one execution for each worker and lane that no other worker can run, and waits for all of them."""
+    """Submits one execution for each worker and lane that no other worker can run, and waits for
+    all of them.
+    """
     idents = []
     for number, (role, namespace, lane) in enumerate(_targets()):
         args = _probe(number, role, namespace, lane)

@@ -1,4 +1,6 @@
-"""Whoever executions wait for: looks which waitpoints are open and signals them, some twice, until they are closed."""
+"""Whoever executions wait for: looks which waitpoints are open and signals them, some twice, until
+they are closed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ MET = "resume_condition_satisfied"
 
 
 class Signaller:
-    """A life may be armed to end right after a signal that let somebody go on, before it is written down."""
+    """A life may be armed to end right after a signal that let somebody go on, before it is written
+    down.
+    """
 
     def __init__(self, setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
         self._setup, self._engine, self._log, self._stop = setup, engine, log, stop
@@ -40,7 +44,9 @@ class Signaller:
         self._dies_after = self._rng.randint(1, 15) if self._rng.random() < 0.4 else -1
 
     async def run(self) -> None:
-        """A later life begins again with the first signal of each: known by its key, it is heard once."""
+        """A later life begins again with the first signal of each: known by its key, it is heard
+        once.
+        """
         while not self._stop.is_set():
             try:
                 found = (await self._engine.list_open_waitpoints(limit=200)).items
@@ -56,7 +62,9 @@ class Signaller:
             await asyncio.sleep(PAUSE_S)
 
     def _hears(self, waitpoint: UUID) -> bool:
-        """One that refused is asked again later: its process may have judged by a clock that was set since."""
+        """One that refused is asked again later: its process may have judged by a clock that was
+        set since.
+        """
         return time.monotonic() >= self._deaf.get(waitpoint, 0.0)
 
     async def _signal(self, to: WaitpointListed) -> None:

@@ -1,4 +1,6 @@
-"""What is particular to a store: where it lives, how it is opened, and what a crash must leave of it."""
+"""What is particular to a store: where it lives, how it is opened, and what a crash must leave of
+it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ async def entered(stack: AsyncExitStack, made: AbstractAsyncContextManager[Any])
 
 
 class StoreCase(Protocol):
-    """`frozen_s` is longer than every limit, the lease of the leader included. By `clock_ms` the wall clock is set wrong: where
+    """`frozen_s` is longer than every limit, the lease of the leader included. By `clock_ms` the
+    wall clock is set wrong: where
     it is the store's, everything waits for so long when it is set back."""
 
     url: str
@@ -80,7 +83,9 @@ class StoreCase(Protocol):
         """Whether a write is not held up by a process that was stopped in the middle of one."""
 
     def last_lease_event(self) -> int | None:
-        """The number of the last lease event; None where a step of a process's clock is none of the store's."""
+        """The number of the last lease event; None where a step of a process's clock is none of the
+        store's.
+        """
 
     def take_down(self, *, crash: bool) -> None:
         """Ends the server by force or in order, where there is one."""
@@ -137,7 +142,9 @@ class SqliteCase:
         return read_tables(self.url, TABLES_READ)
 
     def survives(self, rng: Random) -> Iterator[Violation]:
-        """The file as it lies, its crash image, and images whose log is cut short: each opens, is sound and keeps the rules."""
+        """The file as it lies, its crash image, and images whose log is cut short: each opens, is
+        sound and keeps the rules.
+        """
         cuts = [None, *self._cuts(rng)]
         images = [self._image(at, cut) for at, cut in enumerate(cuts)]
         kept: dict[str, list[Row]] | None = None
@@ -224,7 +231,9 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
 
 
 class PostgresCase:
-    """A server of its own, as durable as a server is unless told otherwise. Some reach it over a wire that is cut at times."""
+    """A server of its own, as durable as a server is unless told otherwise. Some reach it over a
+    wire that is cut at times.
+    """
 
     frozen_s, clock_ms, has_no_leader = (9.0, 11.0), (300_000, 900_000), False
 
@@ -276,7 +285,9 @@ class PostgresCase:
         return read_tables(self.url, TABLES_READ)
 
     def survives(self, rng: Random) -> Iterator[Violation]:
-        """What is there when the last statements have ended is there after one more crash, and keeps the rules."""
+        """What is there when the last statements have ended is there after one more crash, and
+        keeps the rules.
+        """
         with psycopg.connect(self.url, autocommit=True) as db:
             for name in DURABLE:
                 if db.execute(f"SHOW {name}").fetchone() != ("on",):
@@ -302,7 +313,10 @@ class PostgresCase:
 
 
 def _is_quiet(db: psycopg.Connection[Any]) -> bool:
-    others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND "
+        "pid <> pg_backend_pid()"
+    )
     until = time.monotonic() + QUIET_S
     while db.execute(others).fetchone() != (0,):
         if time.monotonic() > until:

@@ -1,4 +1,6 @@
-"""The follower of two channels. It writes down each event, then saves where it stands, and a later life resumes from there."""
+"""The follower of two channels. It writes down each event, then saves where it stands, and a later
+life resumes from there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a run prints in the end: which faults there were, how the runs ended, what was asked, and what was checked."""
+"""What a run prints in the end: which faults there were, how the runs ended, what was asked, and
+what was checked.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def faults(seen: Evidence, self_kills: int, restarts: Mapping[str, int], cut: in
         "killed": ops["kill"],
         "killed itself at a point": self_kills,
         "stopped for a moment": ops["stop"],
-        "frozen beyond every limit": f"{len(frozen)}, {sum(note['led'] for note in frozen)} of them the leader",
+        "frozen beyond every limit": f"{len(frozen)}, {sum(note['led'] for note in frozen)} of "
+        f"them the leader",
         "asked to end": ops["term"],
         "blocked its event loop": ops["blocks"],
         "wall clock set wrong": ops["clock"],
@@ -84,8 +87,10 @@ def work(seen: Evidence) -> Table:
             _was_late(call) and _was_thawed(seen, call) for call in history.calls
         ),
         "steps recorded": sum(1 for _ in history.of("step")),
-        "suspends, over at once": f"{_count(seen, 'suspend')}, {_count(seen, 'suspend', lambda r: r['outcome'] == 'met')}",
-        "signals, resumes": f"{_count(seen, 'signal')}, {_count(seen, 'signal', lambda r: r['effect'] == MET)}",
+        "suspends, over at once": f"{_count(seen, 'suspend')}, "
+        f"{_count(seen, 'suspend', lambda r: r['outcome'] == 'met')}",
+        "signals, resumes": f"{_count(seen, 'signal')}, "
+        f"{_count(seen, 'signal', lambda r: r['effect'] == MET)}",
         "waits timed out": sum(
             (s.close_reason or "").startswith("timed_out") for s in world.suspensions.values()
         ),

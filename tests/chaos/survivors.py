@@ -33,7 +33,9 @@ def reconnects(seen: Evidence) -> int:
 
 
 def nobody_is_stuck(seen: Evidence) -> Iterator[Violation]:
-    """A worker that was at work before a restart, and then left alone long enough, is at work again."""
+    """A worker that was at work before a restart, and then left alone long enough, is at work
+    again.
+    """
     answers, ends, stopped = _answers(seen), _ends(seen), _stopped_ns(seen)
     spans = outages(seen)
     last = max((at for times in answers.values() for at in times), default=0)

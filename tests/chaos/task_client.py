@@ -1,4 +1,6 @@
-"""The client of the tasks: submits the planned runs, answers, cancels, forgets what has ended, and writes down every end."""
+"""The client of the tasks: submits the planned runs, answers, cancels, forgets what has ended, and
+writes down every end.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Client:
         self._finished = {note["ordinal"] for note in before.notes if note["op"] == "finished"}
 
     async def run(self) -> None:
-        """What an earlier life did not see through is done again: each run has a key, and a flow may be there twice."""
+        """What an earlier life did not see through is done again: each run has a key, and a flow
+        may be there twice.
+        """
         trimming = asyncio.create_task(self._trim())
         left = [
             order(self._setup.seed, n) for n in range(self._setup.tasks) if n not in self._finished
@@ -142,7 +146,9 @@ class Client:
                 raise  # else it is closed by now
 
     async def _trim(self) -> None:
-        """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and flows may be under way."""
+        """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and
+        flows may be under way.
+        """
         engine, heard = await self._apps[NAMESPACES[0]].engine(), Heard(self._setup.folder)
         while True:
             await asyncio.sleep(TRIM_S)

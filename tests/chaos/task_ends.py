@@ -1,4 +1,6 @@
-"""The checks about runs of tasks: each ended once, in a way that its plan calls right, under its own namespace."""
+"""The checks about runs of tasks: each ended once, in a way that its plan calls right, under its
+own namespace.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def runs_ended_right(seen: Evidence) -> Iterator[Violation]:
         outcome = _outcome(seen, ident, run)
         if outcome not in RIGHT_ENDS.get(run.kind, ()):
             why = getattr(seen.execution(ident), "failure_reason", None)
-            says = f"{run.kind} ended {outcome or 'never'} ({why}), right is {' or '.join(RIGHT_ENDS.get(run.kind, ()))}"
+            says = (
+                f"{run.kind} ended {outcome or 'never'} ({why}), right is "
+                f"{' or '.join(RIGHT_ENDS.get(run.kind, ()))}"
+            )
             yield Violation("wrong end", ident, says)
 
 
@@ -116,7 +121,9 @@ def budgets_admit_exactly(seen: Evidence) -> Iterator[Violation]:
 
 
 def no_run_crosses(seen: Evidence) -> Iterator[Violation]:
-    """Every lease was granted to a worker of the run's own namespace, and every run is stored in the one it was submitted to."""
+    """Every lease was granted to a worker of the run's own namespace, and every run is stored in
+    the one it was submitted to.
+    """
     serves = {
         note["worker"]: note["namespace"] for note in seen.history.notes if note["op"] == "serves"
     }

@@ -1,4 +1,6 @@
-"""The runs of tasks, from the seed alone: which there are, in which namespace, and which ends of each are right."""
+"""The runs of tasks, from the seed alone: which there are, in which namespace, and which ends of
+each are right.
+"""
 
 from __future__ import annotations
 

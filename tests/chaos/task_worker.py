@@ -1,4 +1,6 @@
-"""A process with a worker of tasks for each namespace, as users run them: claims, renewals, steps and waits are the SDK's."""
+"""A process with a worker of tasks for each namespace, as users run them: claims, renewals, steps
+and waits are the SDK's.
+"""
 
 from __future__ import annotations
 

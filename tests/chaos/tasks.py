@@ -1,4 +1,6 @@
-"""The tasks of a run. Both namespaces have the same ones, under the same names and on the same lanes."""
+"""The tasks of a run. Both namespaces have the same ones, under the same names and on the same
+lanes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ACTIONS = {
 def tasks(
     url: str, namespace: str, instance: str = "", blocks_now: Callable[[], bool] = lambda: False
 ) -> App:
-    """What a step comes to names the process that ran it. `blocks_now` says whether the event loop is blocked when planned."""
+    """What a step comes to names the process that ran it. `blocks_now` says whether the event loop
+    is blocked when planned.
+    """
     app = App(url, name="chaos", namespace=namespace, settings=SETTINGS)
     for kind in SPENDERS:
         for number in range(PURSES):

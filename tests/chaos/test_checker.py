@@ -1,4 +1,6 @@
-"""The checker is checked: a sound run passes, and each kind of violation, planted by hand, is caught."""
+"""The checker is checked: a sound run passes, and each kind of violation, planted by hand, is
+caught.
+"""
 
 from __future__ import annotations
 
@@ -322,7 +324,9 @@ def answered_from_an_earlier_suspend(tables: Tables, history: History) -> None:
 
 
 def told_of_the_retry_of_a_timeout(tables: Tables, history: History) -> None:
-    """The engine ended the attempt at its limit; its holder reports a failure and hears of the retry."""
+    """The engine ended the attempt at its limit; its holder reports a failure and hears of the
+    retry.
+    """
     (call, *_) = [each for each in history.of("fail") if each.reply["outcome"] == "retry"]
     lease = (call.execution, call.epoch)
     for claim in history.of("claim"):

@@ -58,7 +58,9 @@ def timer_is_overdue(tables: Tables, history: History) -> None:
 
 
 def frozen_process_was_heard(tables: Tables, history: History) -> None:
-    """The lease was taken over while its process was frozen; what the process sent when it went on was accepted."""
+    """The lease was taken over while its process was frozen; what the process sent when it went on
+    was accepted.
+    """
     late = call_of(history, "complete", LOST, "refused")
     history.notes.append(
         {

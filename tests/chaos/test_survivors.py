@@ -14,7 +14,9 @@ RESTARTS = ((10, 11), (60, 61))
 
 
 def evidence(answered: tuple[int, ...], *notes: tuple[str, int]) -> Evidence:
-    """A worker with answers at these seconds and what befell it, another that is always at work, and two restarts."""
+    """A worker with answers at these seconds and what befell it, another that is always at work,
+    and two restarts.
+    """
     history = History([], [], [])
     for down, up in RESTARTS:
         history.notes += [

@@ -68,7 +68,9 @@ def unheard_replay_was_made_twice(tables: Tables, history: History) -> None:
 
 
 def unheard_end_came_too_late(tables: Tables, history: History) -> None:
-    """It was repeated and found to be done, but by the event it was done when the lease had run out."""
+    """It was repeated and found to be done, but by the event it was done when the lease had run
+    out.
+    """
     again(history, "complete", KEYED)
     unheard(history, "complete", KEYED)
     alter(tables, "ff_lease_event", KEYED, occurred_at_ms=2**52)
@@ -117,7 +119,9 @@ def unheard_end_that_was_not_made(tables: Tables, history: History) -> None:
 
 
 def unheard_end_that_was_asked_again(tables: Tables, history: History) -> None:
-    """The answer to the second call came when the lease had long run out; the event tells that the first was in time."""
+    """The answer to the second call came when the lease had long run out; the event tells that the
+    first was in time.
+    """
     again(history, "complete", KEYED)
     history.calls[-1].asked_ms = 2**52
     unheard(history, "complete", KEYED)

@@ -1,4 +1,6 @@
-"""The checks about suspensions: every signal that was acknowledged is there, and whoever it let go on went on."""
+"""The checks about suspensions: every signal that was acknowledged is there, and whoever it let go
+on went on.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MET = "resume_condition_satisfied"
 
 
 def signals_stand(seen: Evidence) -> Iterator[Violation]:
-    """Every acknowledged signal is stored and was told of once, however often it was sent under its key."""
+    """Every acknowledged signal is stored and was told of once, however often it was sent under its
+    key.
+    """
     for call in seen.history.of("signal"):
         key = key_of(call.execution)
         name = UUID(call.reply.get("known", call.facts["signal"]))
@@ -26,7 +30,10 @@ def signals_stand(seen: Evidence) -> Iterator[Violation]:
                 "lost signal", call.execution, f"signal {name} was acknowledged and is not stored"
             )
         if call.reply["effect"] != "duplicate" and _told(seen, call.execution)[name] != 1:
-            says = f"signal {name} was acknowledged and told of {_told(seen, call.execution)[name]} times"
+            says = (
+                f"signal {name} was acknowledged and told of "
+                f"{_told(seen, call.execution)[name]} times"
+            )
             yield Violation("lost signal", call.execution, says)
 
 
@@ -53,7 +60,9 @@ def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
 
 
 def resumes_stand(seen: Evidence) -> Iterator[Violation]:
-    """Who was told that a signal let an execution go on: it did, by that signal, and was told of once."""
+    """Who was told that a signal let an execution go on: it did, by that signal, and was told of
+    once.
+    """
     for call in seen.history.of("signal"):
         if call.reply["effect"] != MET:
             continue
@@ -104,7 +113,9 @@ def nobody_waits_for_what_came(seen: Evidence) -> Iterator[Violation]:
 
 
 def enough_was_enough(seen: Evidence) -> Iterator[Violation]:
-    """Who was told that enough had arrived had it arrive: its waitpoint is used up, and holds what was heard."""
+    """Who was told that enough had arrived had it arrive: its waitpoint is used up, and holds what
+    was heard.
+    """
     for call in seen.history.of("suspend"):
         if call.reply["outcome"] == "met":
             boxes = [

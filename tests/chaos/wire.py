@@ -1,4 +1,6 @@
-"""The wire between some processes and their server. When it is cut, what was asked arrives and what is answered does not."""
+"""The wire between some processes and their server. When it is cut, what was asked arrives and what
+is answered does not.
+"""
 
 from __future__ import annotations
 

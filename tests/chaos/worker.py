@@ -1,4 +1,6 @@
-"""A worker: claims, renews, works a little, ends each lease by plan, runs the loops, and sometimes dies at a chosen point."""
+"""A worker: claims, renews, works a little, ends each lease by plan, runs the loops, and sometimes
+dies at a chosen point.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ POINTS = (
 
 
 class Trap:
-    """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just before."""
+    """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just
+    before.
+    """
 
     def __init__(
         self, rng: Random, setup: Setup, log: Log, points: tuple[str, ...] = POINTS
@@ -215,7 +219,9 @@ class Worker:
                 )
 
     async def _suspend(self, work: Work, planned: Step) -> None:
-        """What had been signalled before may be enough; then the lease is still good, and the work is done."""
+        """What had been signalled before may be enough; then the lease is still good, and the work
+        is done.
+        """
         engine, ordinal = self._engine, ordinal_of(work.input_payload)
         now, ahead = await self._insist(engine.server_time_ms), None
         if starts_ahead(self._setup.seed, ordinal, work.lease_epoch):

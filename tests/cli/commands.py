@@ -1,6 +1,7 @@
 """Commands that end by themselves, each in a process of its own.
 
-It is forked from one that has the libraries already, for importing them takes longer than most commands do. What belongs to
+It is forked from one that has the libraries already, for importing them takes longer than most
+commands do. What belongs to
 the command itself is imported anew, under the variables it is given.
 """
 
@@ -21,7 +22,9 @@ LIBRARIES = ("typer", "rich.console", "rich.table", "flowfabric.cli.app")
 
 
 def flowfabric(*args: str, given: str | bytes = "", **env: str) -> subprocess.CompletedProcess[str]:
-    """What `flowfabric ...` says and how it ends; here a hundred columns wide, with nothing set but what is given."""
+    """What `flowfabric ...` says and how it ends; here a hundred columns wide, with nothing set but
+    what is given.
+    """
     said = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env}
     request = json.dumps([args, said, str(Path.cwd())]).encode()
     with (

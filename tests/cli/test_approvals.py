@@ -135,7 +135,10 @@ def test_the_command(tmp_path: Path) -> None:
     before = path.read_bytes()
     done = flowfabric("approvals", f"sqlite:///{path}", "--limit", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    first = "2 open waitpoints, oldest first; use --limit for more\n\ngo-live  deploy on lane releases, created "
+    first = (
+        "2 open waitpoints, oldest first; use --limit for more\n\ngo-live  deploy on lane "
+        "releases, created "
+    )
     assert done.stdout.startswith(first)
     assert "in 1 d, then it fails" in done.stdout and str(waits[2].execution) not in done.stdout
     assert flowfabric("approvals", str(path)).stdout.startswith("3 open waitpoints, oldest first\n")

@@ -67,13 +67,16 @@ async def test_verify_of_a_healthy_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "invariant"),
     [
-        ("INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms, partition_key, namespace) "
-         "SELECT execution_id, outcome, occurred_at_ms, partition_key, namespace FROM ff_completion_event LIMIT 1", "I2"),
+        (("INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms, partition_key, "
+"namespace) ")
+         ("SELECT execution_id, outcome, occurred_at_ms, partition_key, namespace FROM "
+"ff_completion_event LIMIT 1"), "I2"),
         ("UPDATE ff_exec_core SET lease_epoch = 0", "I4"),
         ("UPDATE ff_lease_event SET lease_epoch = lease_epoch + 7 WHERE event_type = 'revoked'", "I5"),
         ("DELETE FROM ff_attempt", "I7"),
         ("UPDATE ff_exec_core SET public_state = 'failed' WHERE lifecycle_phase = 'terminal'", "I8"),
-        ("UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE lifecycle_phase = 'terminal'", "I8"),
+        ("UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE lifecycle_phase = "
+"'terminal'", "I8"),
         ("DELETE FROM ff_lease_event WHERE event_type = 'revoked'", "I11"),
         ("UPDATE ff_lease_event SET namespace = 'other'", "I12"),
         ("DELETE FROM ff_exec_core WHERE lifecycle_phase = 'terminal'", "I16"),

@@ -124,7 +124,9 @@ async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_new_events_are_shown_until_ctrl_c(kind: str, tmp_path: Path) -> None:
-    """What it shows first is there already, so that it is known to follow before anything else happens."""
+    """What it shows first is there already, so that it is known to follow before anything else
+    happens.
+    """
     if kind == "sqlite":
         where = str(tmp_path / "ff.db")
         engine: Engine = await SqliteBackend.new(where, dev=True)

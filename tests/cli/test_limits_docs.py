@@ -34,9 +34,9 @@ def test_the_snippets(
     asyncio.run(all_of_them())
     said = capsys.readouterr().out
     assert (
-        "UsageOk()\nUsageAlreadyApplied()\nSoftBreach(dimension='tokens', current_usage=900, soft_limit=800)\n"
-        in said
-    )
+        "UsageOk()\nUsageAlreadyApplied()\nSoftBreach(dimension='tokens', current_usage=900, "
+        "soft_limit=800)\n"
+    ) in said
     assert "HardBreach(dimension='tokens', current_usage=900, hard_limit=1000, action=None)" in said
     assert "suspend_execution rate_limited\nwaiting\n" in said
     assert "Admitted()" in said

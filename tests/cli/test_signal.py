@@ -123,7 +123,10 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
         ((NOBODY, "WP", "DB", "--token", "TOKEN"), f"execution {NOBODY} not found"),
         (
             ("EX", "WP", "DB"),
-            "no token: pass it in --token, in FF_WAITPOINT_TOKEN or on standard input, or use --operator",
+            (
+                "no token: pass it in --token, in FF_WAITPOINT_TOKEN or on standard input, or use "
+                "--operator"
+            ),
         ),
         (("EX", "WP", "DB", "--token", " "), "no token"),
         (

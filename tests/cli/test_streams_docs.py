@@ -62,9 +62,9 @@ def test_the_limits_are_the_ones_in_the_code() -> None:
         f"newest {limits.SUMMARY_CAP} to {limits.SUMMARY_CAP + limits.SUMMARY_SLACK} are" in PLAIN
     )
     assert (
-        f"`maxlen_floor` ({limits.LIVE_FLOOR}) and at most `maxlen_ceiling` ({limits.LIVE_CEILING:,})"
-        in PLAIN
-    )
+        f"`maxlen_floor` ({limits.LIVE_FLOOR}) and at most `maxlen_ceiling` "
+        f"({limits.LIVE_CEILING:,})"
+    ) in PLAIN
     assert f"`{limits.NULL_SENTINEL}`" in PLAIN
 
 

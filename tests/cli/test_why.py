@@ -42,7 +42,8 @@ async def test_the_answer_names_the_cause_and_the_next_step(engine: Engine) -> N
     assert lines[3].startswith("lane_paused: lane `default` is paused")
     assert lines[5] == '  next: await engine.resume_lane("default")'
     assert lines[7].startswith(
-        "then waiting_for_capable_worker: no live worker of namespace `default` on lane `default` offers `gpu`"
+        "then waiting_for_capable_worker: no live worker of namespace `default` on lane "
+        "`default` offers `gpu`"
     )
 
 

@@ -244,7 +244,8 @@ FILES = {
     "typo.py": "from flowfabric import App\napp = App('memory://'\n",
     "missing.py": "import not_to_be_found\n",
     "memory.py": "from flowfabric import App\napp = App('memory://')\n@app.task\ndef go(): ...\n",
-    "inject.py": "from flowfabric import App, State\napp = App('sqlite:///ff.db')\n@app.task\ndef go(s: State[str]): ...\n",
+    "inject.py": "from flowfabric import App, State\napp = "
+    "App('sqlite:///ff.db')\n@app.task\ndef go(s: State[str]): ...\n",
 }
 
 
@@ -369,7 +370,9 @@ def cpu_of_children() -> float:
 
 
 async def test_the_first_job_is_done_soon_after_the_command(folder: Path) -> None:
-    """Within two seconds; on a machine that is busy with other things, those in which it was allowed to run count."""
+    """Within two seconds; on a machine that is busy with other things, those in which it was
+    allowed to run count.
+    """
     async with client(f"sqlite:///{folder}/ff.db") as app:
         await app.tasks["send"].submit("ann")
     before, began = cpu_of_children(), time.monotonic()

@@ -1,4 +1,6 @@
-"""Whatever is shown instead of it, only the exact stored token opens a waitpoint, and nothing but a refusal comes back."""
+"""Whatever is shown instead of it, only the exact stored token opens a waitpoint, and nothing but a
+refusal comes back.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Writes vectors/corpus.json: ids, handles, tokens and cursors that implementations in other languages can test against.
+"""Writes vectors/corpus.json: ids, handles, tokens and cursors that implementations in other
+languages can test against.
 
-`python -m tests.compat.corpus` writes the file. Every value is made by the code of this repository from the fixed inputs below.
+`python -m tests.compat.corpus` writes the file. Every value is made by the code of this repository
+from the fixed inputs below.
 """
 
 from __future__ import annotations

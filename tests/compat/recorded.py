@@ -1,4 +1,6 @@
-"""What the servers of the original answered, one backend each, and what of an answer is the same in every run."""
+"""What the servers of the original answered, one backend each, and what of an answer is the same in
+every run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from flowfabric.errors import ConflictKind, ContentionKind, StateKind, Validatio
 VECTORS = Path(__file__).parent / "vectors"
 BACKENDS = ("valkey", "postgres", "sqlite")
 REPLAYED = "valkey"
-"""The run whose requests are sent again. The others contribute their answers; they differ in ids and times only."""
+"""The run whose requests are sent again. The others contribute their answers; they differ in ids
+and times only.
+"""
 FIRST_TIME_MS, LAST_TIME_MS = 10**12, 10**14
 _FORMS = (
     (re.compile(r"\b\d{13}-\d+\b"), "<frame>"),
@@ -27,7 +31,9 @@ _FORMS = (
     (re.compile(r"\bl-[0-9a-f]{6}\b"), "<lane>"),
 )
 _SAID = ("kind", "retryable", "limit_bytes", "route")
-"""The members of an error of the original besides its text. Ours are problem documents, which have more."""
+"""The members of an error of the original besides its text. Ours are problem documents, which have
+more.
+"""
 _CODES = {
     word.value
     for kinds in (ValidationKind, ContentionKind, ConflictKind, StateKind)
@@ -80,7 +86,9 @@ def form(value: Any) -> Any:
 
 
 def answered(status: int, body: Any) -> Answered:
-    """Texts that are not JSON do not count: the original answers some errors in plain text, which are JSON here."""
+    """Texts that are not JSON do not count: the original answers some errors in plain text, which
+    are JSON here.
+    """
     if status < 400:
         return Answered(status, None if _is_text(body) else form(body))
     if _is_text(body):
@@ -91,7 +99,9 @@ def answered(status: int, body: Any) -> Answered:
 
 
 def _code(text: str) -> str:
-    """The word in front that programs look at. The rest is for people, and is said in other words here."""
+    """The word in front that programs look at. The rest is for people, and is said in other words
+    here.
+    """
     word = text.partition(":")[0]
     return word if word in _CODES else ""
 

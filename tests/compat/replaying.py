@@ -1,4 +1,6 @@
-"""The recorded requests, sent again to our server, and what a worker of the original did between them."""
+"""The recorded requests, sent again to our server, and what a worker of the original did between
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ NOT_UTF8 = b'{"new_kid": "\xff"}'
 class Replay:
     """Clients mint nearly all ids, so most of a run can be sent as it was.
 
-    What the server makes now is put in place of what it made then, and times are as much later as this run is.
+    What the server makes now is put in place of what it made then, and times are as much later as
+    this run is.
     """
 
     def __init__(self, engine: Engine, client: Client, run: list[Exchange], now_ms: int) -> None:

@@ -1,4 +1,5 @@
-"""Writes vectors/cross-language.json: the document that all implementations of FlowFabric produce byte for byte.
+"""Writes vectors/cross-language.json: the document that all implementations of FlowFabric produce
+byte for byte.
 
 `python -m tests.compat.shared_corpus` writes the file.
 Names of keys are those of the original's Valkey backend; no store here uses them.

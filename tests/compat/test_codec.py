@@ -138,7 +138,9 @@ def test_handles_both_ways() -> None:
 
 
 def test_damaged_handles() -> None:
-    """What is left of some can still be read, and is read alike. Others are refused for the same reason."""
+    """What is left of some can still be read, and is read alike. Others are refused for the same
+    reason.
+    """
     for one in SAMPLES["handle_bad"]:
         data, reason = bytes.fromhex(one["hex"]), one["want"].get("err")
         if reason is None:

@@ -1,4 +1,6 @@
-"""The corpus for other languages is up to date, and follows from the written rules without the code that made it."""
+"""The corpus for other languages is up to date, and follows from the written rules without the code
+that made it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every recorded request to the original is answered as one of its backends does, or docs/compatibility.md says why not."""
+"""Every recorded request to the original is answered as one of its backends does, or
+docs/compatibility.md says why not.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def of_step(step: str) -> list[Answered]:
 
 @cache
 def listed() -> dict[str, Difference]:
-    """The table of the page. A row of several steps has one status for all of them, or one for each."""
+    """The table of the page. A row of several steps has one status for all of them, or one for
+    each.
+    """
     table: dict[str, Difference] = {}
     for steps, original, here, why in ROW.findall(PAGE.read_text(encoding="utf-8")):
         names, statuses = STEP.findall(steps), _numbers(here)

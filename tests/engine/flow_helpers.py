@@ -1,4 +1,6 @@
-"""What the flow tests share: graphs written as text, ways to end a node, and a look at edges and groups."""
+"""What the flow tests share: graphs written as text, ways to end a node, and a look at edges and
+groups.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Graph:
         kinds: Mapping[str, str] | None = None,
         **said: Any,
     ) -> SubmitFlowArgs:
-        """`"a>c b>c d"`: c waits for a and b, d is alone. `refs` names edges that pass data, `nodes` what a node says."""
+        """`"a>c b>c d"`: c waits for a and b, d is alone. `refs` names edges that pass data,
+        `nodes` what a node says.
+        """
         edges = []
         for at, word in enumerate(text.split()):
             names = [self.mint(name) for name in word.split(">")]

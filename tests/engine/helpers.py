@@ -1,4 +1,6 @@
-"""What the engine tests share: making executions, forging handles, looking behind the engine's back."""
+"""What the engine tests share: making executions, forging handles, looking behind the engine's
+back.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,9 @@ async def stored(engine: Engine, ident: ExecutionId) -> Execution | None:
 
 
 async def state(engine: Engine, ident: ExecutionId) -> str:
-    """The name of the state vector, with the outcome of an ended one: READY, RUNNING, ENDED(success)."""
+    """The name of the state vector, with the outcome of an ended one: READY, RUNNING,
+    ENDED(success).
+    """
     found = await row(engine, ident)
     name = name_of(vector_of(found))
     return f"ENDED({found.terminal_outcome})" if name == "ENDED" else str(name)

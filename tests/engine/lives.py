@@ -1,4 +1,6 @@
-"""One execution on its way through several features: each is begun, and finished with the execution running again."""
+"""One execution on its way through several features: each is begun, and finished with the execution
+running again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ POLICY = ExecutionPolicy(
 
 
 class Life:
-    """`used_ms` is what the attempt has run of its limit; `former` are the handles that must be worth nothing any more."""
+    """`used_ms` is what the attempt has run of its limit; `former` are the handles that must be
+    worth nothing any more.
+    """
 
     def __init__(self, engine: Engine, clock: ManualClock) -> None:
         self.engine, self.clock = engine, clock

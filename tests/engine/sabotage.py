@@ -1,4 +1,6 @@
-"""Making the database itself refuse to cancel an execution, as an owner's trigger or a full disk page would."""
+"""Making the database itself refuse to cancel an execution, as an owner's trigger or a full disk
+page would.
+"""
 
 from __future__ import annotations
 

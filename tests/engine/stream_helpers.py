@@ -1,4 +1,6 @@
-"""What the tests of output streams share: frames in one word, what a stream holds, and tails that have gone to sleep."""
+"""What the tests of output streams share: frames in one word, what a stream holds, and tails that
+have gone to sleep.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the suspension tests share: an engine with a key, suspending in one line, signals, and a look at the rows behind."""
+"""What the suspension tests share: an engine with a key, suspending in one line, signals, and a
+look at the rows behind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a refused report does to the execution that it names, in one transaction with the note of the refusal."""
+"""What a refused report does to the execution that it names, in one transaction with the note of
+the refusal.
+"""
 
 from __future__ import annotations
 

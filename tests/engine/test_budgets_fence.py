@@ -204,7 +204,9 @@ async def test_a_late_report_cancels_nothing_of_the_flow(
 async def test_the_report_for_an_execution_that_is_gone_is_refused(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """What a budget ended is kept as what failed. Then another may have its id, and a late breach does nothing to that one."""
+    """What a budget ended is kept as what failed. Then another may have its id, and a late breach
+    does nothing to that one.
+    """
     ident = await budget(engine, {"t": 10}, on_hard_limit="fail_execution")
     who, handle = await running(engine)
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) == OK

@@ -1,4 +1,6 @@
-"""Accounts of executions, giving back, starting anew, and what is told of counters that contradict each other."""
+"""Accounts of executions, giving back, starting anew, and what is told of counters that contradict
+each other.
+"""
 
 from __future__ import annotations
 

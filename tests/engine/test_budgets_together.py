@@ -1,4 +1,6 @@
-"""Many reports at once on one engine: limits hold exactly, everybody is answered, and the log stays readable."""
+"""Many reports at once on one engine: limits hold exactly, everybody is answered, and the log stays
+readable.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who writes which events: suspensions, signals, time limits and flows. `test_lifecycle_events` has the rest."""
+"""Who writes which events: suspensions, signals, time limits and flows. `test_lifecycle_events` has
+the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Clocks that leap and leaders that stand still, at the moments where several features wait for them."""
+"""Clocks that leap and leaders that stand still, at the moments where several features wait for
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ POLICY = ExecutionPolicy(
 async def test_a_clock_that_leaps_over_everything_at_once(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """A deadline that was leapt over ends what it is of, whatever was leapt over with it. A clock set back revives nothing."""
+    """A deadline that was leapt over ends what it is of, whatever was leapt over with it. A clock
+    set back revives nothing.
+    """
     await seed(engine)
     at = {"execution_deadline_at": clock() + 2 * HOUR_MS}
     behavior = {"timeout_at": clock() + HOUR_MS, "timeout_behavior": TimeoutBehavior.AUTO_RESUME}
@@ -81,7 +85,9 @@ async def test_a_clock_that_leaps_over_everything_at_once(
 async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, write: int, after: bool
 ) -> None:
-    """Another leader finished them. What the first one was about to do is done already, and is not done twice."""
+    """Another leader finished them. What the first one was about to do is done already, and is not
+    done twice.
+    """
     monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 1)
     graph = await submit(engine, "a>d b c")
     held = await claim(engine, lane="b")

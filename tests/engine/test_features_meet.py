@@ -35,13 +35,17 @@ midst = pytest.mark.parametrize("midst", FEATURES)
 NOTHING = ("AlreadySatisfied", "AlreadyTerminal", "NotReclaimable", "TerminalFailed")
 """Answers that tell how it stands and have changed nothing."""
 ACTS = {("revoke", "reclaim"), ("timeout", "revoke")}
-"""What has an effect in the midst of another; everything else is refused there, or finds nothing to do."""
+"""What has an effect in the midst of another; everything else is refused there, or finds nothing to
+do.
+"""
 
 
 @pytest.mark.meets("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
 @pytest.mark.parametrize("first", FEATURES)
 async def test_one_after_the_other(engine: Engine, clock: ManualClock, first: str) -> None:
-    """Time under one lease adds up over waits and begins anew with the lease; former holders are fenced off."""
+    """Time under one lease adds up over waits and begins anew with the lease; former holders are
+    fenced off.
+    """
     for then in FEATURES:
         life = await Life(engine, clock).begun()
         for feature in (first, then):

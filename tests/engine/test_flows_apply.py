@@ -1,4 +1,6 @@
-"""An edge takes effect: what it does to the child, to its group, and when its upstream is over already."""
+"""An edge takes effect: what it does to the child, to its group, and when its upstream is over
+already.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,10 @@ async def test_adding_is_refused_in_order(engine: Engine) -> None:
             AddExecutionToFlowArgs(
                 flow_id=unknown.flow, execution_id=ExecutionId.of(unknown.partition ^ 1, uuid4())
             ),
-            f"execution partition mismatch: expected {unknown.partition}, got {unknown.partition ^ 1}",
+            (
+                f"execution partition mismatch: expected {unknown.partition}, got "
+                f"{unknown.partition ^ 1}"
+            ),
         ),
         (
             adding(graph, elsewhere),

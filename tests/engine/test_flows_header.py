@@ -1,4 +1,6 @@
-"""The operator's cancel of a flow, with the backlog of members that are owed one; the founding tests are among these."""
+"""The operator's cancel of a flow, with the backlog of members that are owed one; the founding
+tests are among these.
+"""
 
 from __future__ import annotations
 

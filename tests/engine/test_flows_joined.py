@@ -1,4 +1,6 @@
-"""An execution that joins a flow after its claim, by another process: its end is heard at once all the same."""
+"""An execution that joins a flow after its claim, by another process: its end is heard at once all
+the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Cancelling a flow that is too large for one transaction, while its process dies or its members move."""
+"""Cancelling a flow that is too large for one transaction, while its process dies or its members
+move.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One member that the database refuses to cancel: the flow and the others are cancelled all the same, and it stays owed."""
+"""One member that the database refuses to cancel: the flow and the others are cancelled all the
+same, and it stays owed.
+"""
 
 from __future__ import annotations
 

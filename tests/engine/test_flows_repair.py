@@ -1,4 +1,6 @@
-"""What keeps flows going after a crash: undispatched events, blocked executions, and how long members are kept."""
+"""What keeps flows going after a crash: undispatched events, blocked executions, and how long
+members are kept.
+"""
 
 from __future__ import annotations
 

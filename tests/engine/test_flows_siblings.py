@@ -1,4 +1,6 @@
-"""Siblings of a group that has fired: who is cancelled, with which reason, and what happens when somebody dies in between."""
+"""Siblings of a group that has fired: who is cancelled, with which reason, and what happens when
+somebody dies in between.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What can no longer run is skipped, and so is what waits for it; and what a blocked execution may ask."""
+"""What can no longer run is skipped, and so is what waits for it; and what a blocked execution may
+ask.
+"""
 
 from __future__ import annotations
 

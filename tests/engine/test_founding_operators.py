@@ -72,7 +72,9 @@ def cancel_args(ident: ExecutionId, clock: ManualClock, **more: Any) -> CancelEx
 
 
 async def sql(b: Engine, text: str, *params: Any) -> list[tuple[Any, ...]]:
-    """The same text on every SQL store; only how a parameter is written and a uuid is passed differs."""
+    """The same text on every SQL store; only how a parameter is written and a uuid is passed
+    differs.
+    """
     store: Any = b.store
     if b.backend_label == "postgres":
         return await store.execute_for_test(re.sub(r"\?(\d)", r"$\1", text), params)
@@ -226,7 +228,9 @@ async def test_change_priority_happy_path(engine: Engine, clock: ManualClock) ->
 async def test_change_priority_of_an_ineligible_execution_is_not_eligible(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """The founding default was unclaimable; ours is claimable at once, so a delayed execution stands for it."""
+    """The founding default was unclaimable; ours is claimable at once, so a delayed execution
+    stands for it.
+    """
     ident, lane = await create_runnable(engine, clock, delay_until=clock() + 60_000)
     args = ChangePriorityArgs(execution_id=ident, new_priority=10, lane_id=lane, now=clock())
     await refused(engine.change_priority(args), ContentionKind.EXECUTION_NOT_ELIGIBLE)

@@ -1,4 +1,6 @@
-"""Polls of waiting claims: one per queue for all claims, and work is found although no wake-up came."""
+"""Polls of waiting claims: one per queue for all claims, and work is found although no wake-up
+came.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ async def test_each_lane_is_polled(engine: Engine, monkeypatch: pytest.MonkeyPat
 async def test_every_waiting_claim_gets_work_without_a_wakeup(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those with a speciality find it made first and before all else, so that what is left is for the others."""
+    """Those with a speciality find it made first and before all else, so that what is left is for
+    the others.
+    """
     kinds: list[tuple[str, ...]] = [("a",), ("b",), ("c",), (), ()]
     tasks = [waiting(engine, n, *offered) for n, offered in enumerate(kinds)]
     await deaf(engine, monkeypatch)

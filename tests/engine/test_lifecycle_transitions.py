@@ -1,4 +1,6 @@
-"""The state transition summary as a table: every state, every operation, what becomes of it or why not."""
+"""The state transition summary as a table: every state, every operation, what becomes of it or why
+not.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,8 @@ NOT_ACTIVE, CONFLICT, EXPIRED, STAYS = (
     "=",
 )
 NONE, LIVE, UNMARKED = "no_active_lease", "execution_not_terminal", "not_active"
-# operation -> one entry per state above: the state it leads to, "=" for untouched, or the word of the refusal or answer
+# operation -> one entry per state above: the state it leads to, "=" for untouched, or the word of
+# the refusal or answer
 TABLE: dict[str, tuple[str, ...]] = {
     "claim": ("RUNNING", "RUNNING", *(STAYS,) * 7, STAYS, STAYS, STAYS, STAYS),
     "complete": (

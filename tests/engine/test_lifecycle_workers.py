@@ -119,8 +119,10 @@ async def test_a_worker_marked_dead_is_gone_and_may_come_back(
 
 @pytest.mark.parametrize(
     ("reason", "text"),
-    [("x" * 257, "reason: exceeds 256 bytes (got 257)"), ("ü" * 129, "reason: exceeds 256 bytes (got 258)"),
-     ("a\nb", "reason: must not contain control characters"), ("\x00", "reason: must not contain control characters")],
+    [("x" * 257, "reason: exceeds 256 bytes (got 257)"), ("ü" * 129, "reason: exceeds 256 bytes "
+"(got 258)"),
+     ("a\nb", "reason: must not contain control characters"), ("\x00", "reason: must not contain "
+"control characters")],
 )  # fmt: skip
 async def test_a_reason_is_short_and_printable(engine: Engine, reason: str, text: str) -> None:
     await engine.register_worker(registration())

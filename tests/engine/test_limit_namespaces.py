@@ -124,7 +124,9 @@ async def test_what_is_attached_reaches_its_own_namespace_only(engine: Engine) -
 
 
 async def test_members_of_a_flow_are_under_the_limits_of_their_namespace(engine: Engine) -> None:
-    """One attached before the flow is there reaches it only if the flow is of the same namespace then."""
+    """One attached before the flow is there reaches it only if the flow is of the same namespace
+    then.
+    """
     _, of_quota = await theirs(engine)
     for namespace, gate in (("theirs", str(of_quota)), ("default", "")):
         flow = uuid4()

@@ -1,4 +1,6 @@
-"""Limits of budgets and quotas are changed: what that lets go, what it stops, and what is told of it."""
+"""Limits of budgets and quotas are changed: what that lets go, what it stops, and what is told of
+it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ async def change_quota(
 
 
 async def test_a_raised_budget_lets_go_what_it_held(engine: Engine) -> None:
-    """One held at its claim, and two held because of what they reported: one that ran and one that was ready."""
+    """One held at its claim, and two held because of what they reported: one that ran and one that
+    was ready.
+    """
     ident = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND)
     ready, (ran, handle) = await create(engine, lane_id="b"), await running(engine)
     await report(engine, ident, t=9)
@@ -81,7 +85,9 @@ async def test_a_raised_budget_lets_go_what_it_held(engine: Engine) -> None:
 async def test_one_held_while_it_was_ready_waits_until_there_is_room(
     engine: Engine, clock: ManualClock, how: str
 ) -> None:
-    """What was refused asked for more than is left: that there is something left does not let it go."""
+    """What was refused asked for more than is left: that there is something left does not let it
+    go.
+    """
     ident, other = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND), new_id()
     await spend(engine, ident, other, t=9)
     who = await create(engine)

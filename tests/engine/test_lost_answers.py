@@ -29,7 +29,9 @@ FAR = 2**41
 
 
 class Lossy:
-    """Carries out everything, and loses the answers of so many commits; afterwards it may be out of reach."""
+    """Carries out everything, and loses the answers of so many commits; afterwards it may be out of
+    reach.
+    """
 
     def __init__(self, store: Any) -> None:
         self.store, self.loses, self.sent, self.away = store, 0, 0, False

@@ -1,4 +1,6 @@
-"""Two namespaces in one lane: a claim takes the work of its own, and what another one has there neither shows nor delays."""
+"""Two namespaces in one lane: a claim takes the work of its own, and what another one has there
+neither shows nor delays.
+"""
 
 from __future__ import annotations
 
@@ -286,7 +288,9 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
 async def test_what_nobody_can_take_is_parked_in_its_own_namespace(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps it in the queue."""
+    """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps
+    it in the queue.
+    """
     await engine.register_worker(registration("a", namespace="a"))
     await engine.register_worker(registration("b", namespace="b", capabilities=frozenset({"gpu"})))
     (mine,), (theirs,) = await rows_of(engine, "a", 1, **GPU), await rows_of(engine, "b", 1, **GPU)
@@ -341,7 +345,9 @@ async def test_a_claim_for_all_waits_for_any(engine: Engine) -> None:
 
 
 async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
-    """Who asks in turns learns of his own, at once; what others submit does not send him back to ask."""
+    """Who asks in turns learns of his own, at once; what others submit does not send him back to
+    ask.
+    """
     await rows_of(engine, "b", 3)
     heard = await engine.wait_for_work([LANE], namespace="a")
     await rows_of(engine, "b", 2)

@@ -105,7 +105,10 @@ def test_a_star_import_gives_exactly_the_exported_names() -> None:
 
 
 def test_importing_the_package_needs_no_server_or_console() -> None:
-    code = "import sys, flowfabric; print([m for m in ('starlette', 'typer', 'rich', 'asyncpg', 'pytest') if m in sys.modules])"
+    code = (
+        "import sys, flowfabric; print([m for m in ('starlette', 'typer', 'rich', 'asyncpg', "
+        "'pytest') if m in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

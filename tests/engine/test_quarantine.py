@@ -31,7 +31,9 @@ MANY = tuple(f"cap{n}" for n in range(9))
 
 
 async def damage(engine: Engine, ident: ExecutionId, **columns: str) -> None:
-    """`columns`: SQL of what they are to hold, for SQLite; where it is not JSON, Postgres takes JSON of another shape."""
+    """`columns`: SQL of what they are to hold, for SQLite; where it is not JSON, Postgres takes
+    JSON of another shape.
+    """
     postgres = engine.store.label == "postgres"
     for column, text in columns.items():
         said = _FOR_POSTGRES.get(text, text) if postgres else text

@@ -312,7 +312,9 @@ async def test_a_storage_error_during_the_read_denies(
 async def test_without_limits_claims_and_creates_read_no_limits(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is attached is read once a second at the most, so one of three tries in a row meets nothing but its own work."""
+    """What is attached is read once a second at the most, so one of three tries in a row meets
+    nothing but its own work.
+    """
     asked: list[str] = []
     for name in ("load", "commit", "commit_together", "sweep"):
         monkeypatch.setattr(engine.store, name, _noted(asked, name, getattr(engine.store, name)))

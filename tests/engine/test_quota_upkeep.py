@@ -163,7 +163,9 @@ async def test_the_loops_do_it(engine: Engine, clock: ManualClock) -> None:
 async def test_a_thousand_killed_holders_leave_no_place_behind(
     clock: ManualClock, tmp_path: Path
 ) -> None:
-    """Workers die at every point of their work, in virtual time; whatever they held is free again by itself."""
+    """Workers die at every point of their work, in virtual time; whatever they held is free again
+    by itself.
+    """
     engine = make_engine("memory", clock, tmp_path)
     await quota_lane(engine, cap=5, rate=0)
     loops = Supervisor(engine)

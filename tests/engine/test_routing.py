@@ -1,4 +1,6 @@
-"""Capability routing: unrunnable work is skipped, parked if no live worker can run it, and released."""
+"""Capability routing: unrunnable work is skipped, parked if no live worker can run it, and
+released.
+"""
 
 from __future__ import annotations
 
@@ -277,7 +279,9 @@ async def test_a_registration_in_another_engine_wakes_a_waiting_claim(
 async def test_the_loop_releases_work_of_a_registration_that_died(
     kind: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The wake-up reaches the loop elsewhere long before its interval, which is all there is between processes on SQLite."""
+    """The wake-up reaches the loop elsewhere long before its interval, which is all there is
+    between processes on SQLite.
+    """
     monkeypatch.setattr(sqlite_watch, "WATCH_INTERVAL_S", 0.005)
     async with two(kind, clock, tmp_path) as (here, there):
         ident = await create(here, policy=needs("gpu"))

@@ -1,4 +1,6 @@
-"""Appending to the stream of an attempt: who may, what is refused and in which order, and what a frame looks like afterwards."""
+"""Appending to the stream of an attempt: who may, what is refused and in which order, and what a
+frame looks like afterwards.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Following an execution's output: every frame once, in order, over attempts, to the end and no longer."""
+"""Following an execution's output: every frame once, in order, over attempts, to the end and no
+longer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reading a stream: ranges, bounds, what is shown to whom, and what is said of streams that are not there."""
+"""Reading a stream: ranges, bounds, what is shown to whom, and what is said of streams that are not
+there.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,9 @@ async def test_a_range_that_runs_backwards_is_refused(engine: Engine) -> None:
 
 
 async def test_a_cursor_is_only_a_place(engine: Engine, clock: ManualClock) -> None:
-    """One of another stream names the same moment in this one: nothing is refused and nothing is confused."""
+    """One of another stream names the same moment in this one: nothing is refused and nothing is
+    confused.
+    """
     one, _ = await written(engine, clock)
     other, handle = await running(engine)
     clock.advance(10)

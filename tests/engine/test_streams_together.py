@@ -1,4 +1,6 @@
-"""Many who append at once: combined in order, each told only of its own, written once however often it is sent."""
+"""Many who append at once: combined in order, each told only of its own, written once however often
+it is sent.
+"""
 
 from __future__ import annotations
 

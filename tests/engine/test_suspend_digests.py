@@ -1,4 +1,6 @@
-"""What is stored of a token opens nothing: a digest, from which nobody gets it back; the key that signed it makes it again."""
+"""What is stored of a token opens nothing: a digest, from which nobody gets it back; the key that
+signed it makes it again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Suspensions that end otherwise: timeouts, cancels, deadlines, flows that need them no more, and being forgotten."""
+"""Suspensions that end otherwise: timeouts, cancels, deadlines, flows that need them no more, and
+being forgotten.
+"""
 
 from __future__ import annotations
 

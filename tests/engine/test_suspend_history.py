@@ -1,4 +1,6 @@
-"""A waitpoint keeps its newest signals; what its condition counts, and how many came, is never forgotten."""
+"""A waitpoint keeps its newest signals; what its condition counts, and how many came, is never
+forgotten.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The keys behind tokens: the first one, changing it, how long the old ones count, and what a wrong token is told."""
+"""The keys behind tokens: the first one, changing it, how long the old ones count, and what a wrong
+token is told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An attempt is parked, signalled and goes on: the vectors, epochs and events at each step, and who is refused meanwhile."""
+"""An attempt is parked, signalled and goes on: the vectors, epochs and events at each step, and who
+is refused meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who waits for what: pages of waitpoints and of suspended executions, and tokens for those who may hand them out."""
+"""Who waits for what: pages of waitpoints and of suspended executions, and tokens for those who may
+hand them out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whoever ends a suspension first has ended it: signals, timeouts, operators and cancels at once, on several engines."""
+"""Whoever ends a suspension first has ended it: signals, timeouts, operators and cancels at once,
+on several engines.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ async def test_a_signal_against_the_timeout(
 
 
 async def test_a_signal_against_a_cancel(engine: Engine) -> None:
-    """Cancelling works before and after: the signal is refused, or it resumed what is cancelled then."""
+    """Cancelling works before and after: the signal is refused, or it resumed what is cancelled
+    then.
+    """
     await seed(engine)
     for at in range(ROUNDS):
         parked = await park(engine, made={"lane_id": f"l{at}"})

@@ -1,4 +1,6 @@
-"""Signals: doubles, limits, who may send one and to whom, approvals, and what the worker sees of them."""
+"""Signals: doubles, limits, who may send one and to whom, approvals, and what the worker sees of
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The known traps of this kind of engine, one named test each; those of the fence are in test_traps_fences.py."""
+"""The known traps of this kind of engine, one named test each; those of the fence are in
+test_traps_fences.py.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +189,9 @@ async def test_the_namespace_is_on_every_event_so_filtered_subscribers_see_failu
 
 
 async def test_no_event_is_lost_behind_a_cursor_under_concurrent_writers(engine: Engine) -> None:
-    """Many commit at once while one follows: it sees each once, in order, from whatever cursor it resumes."""
+    """Many commit at once while one follows: it sees each once, in order, from whatever cursor it
+    resumes.
+    """
     total = 60
     following = await engine.subscribe_completion()
     for _ in range(total):
@@ -238,7 +242,9 @@ async def test_a_row_reserved_for_another_worker_does_not_hide_those_behind_it(
 async def test_an_idle_claim_asks_the_store_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not once per partition. Whether the lane has anything under a limit is asked now and then only."""
+    """Not once per partition. Whether the lane has anything under a limit is asked now and then
+    only.
+    """
     monkeypatch.setattr("flowfabric.engine.claims.limit_cache.GATES_FRESH_S", 3_600)
     for partition in (0, 7, 255):
         await create(engine, lane_id="busy", execution_id=new_id(partition))

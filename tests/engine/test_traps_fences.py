@@ -67,7 +67,9 @@ async def test_a_forged_lease_id_alone_is_a_lease_conflict(
 async def test_a_zombie_of_the_same_worker_is_fenced_by_the_epoch_alone(
     engine: Engine, call: HolderCall
 ) -> None:
-    """Same execution, same attempt, same worker, a live lease: only epoch and lease id tell the two apart."""
+    """Same execution, same attempt, same worker, a live lease: only epoch and lease id tell the two
+    apart.
+    """
     ident, zombie = await running(engine)
     await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
     successor = await claim(engine)

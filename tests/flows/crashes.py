@@ -1,4 +1,6 @@
-"""Cascades that die: before they begin, or halfway. And one that lives, and notes which groups fire."""
+"""Cascades that die: before they begin, or halfway. And one that lives, and notes which groups
+fire.
+"""
 
 from __future__ import annotations
 

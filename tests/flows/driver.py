@@ -1,4 +1,6 @@
-"""Drives one flow to its end: workers, operators, crashes and the clock, all drawn from one seed, and an oracle that follows."""
+"""Drives one flow to its end: workers, operators, crashes and the clock, all drawn from one seed,
+and an oracle that follows.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ CRASHES: tuple[tuple[type[Cascade], str], ...] = ((Dead, "unheard"), (Halfway, "
 
 
 class Run:
-    """`how` says what becomes of an end: heard, unheard or heard halfway, after the kind of cascade that is in place."""
+    """`how` says what becomes of an end: heard, unheard or heard halfway, after the kind of cascade
+    that is in place.
+    """
 
     def __init__(
         self, engine: Engine, clock: ManualClock, shape: Shape, *, together: bool = False
@@ -213,7 +217,9 @@ class Run:
         self._over({self.at[ident]: "cancelled" for ident in done.member_execution_ids})
 
     async def _tick(self) -> None:
-        """Time passes, and the loops of a healthy process run. What they would end is ended one by one, to know the order."""
+        """Time passes, and the loops of a healthy process run. What they would end is ended one by
+        one, to know the order.
+        """
         await self._recover()
         self.clock.advance(self.rng.randint(1_100, 3_000))
         if self.clock() >= self.began + DEADLINE_MS:

@@ -1,4 +1,6 @@
-"""Random graphs: nodes in topological order, how their edges combine, and what their workers will do."""
+"""Random graphs: nodes in topological order, how their edges combine, and what their workers will
+do.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ FATES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """`span` is how far back a node may look for those it waits for, `width` for how many of them at the most."""
+    """`span` is how far back a node may look for those it waits for, `width` for how many of them
+    at the most.
+    """
 
     seed: int
     size: int

@@ -1,4 +1,6 @@
-"""What must become of a flow, told in plain Python over its graph and the ends from outside, in the order they happened."""
+"""What must become of a flow, told in plain Python over its graph and the ends from outside, in the
+order they happened.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Group:
 class Oracle:
     """`ended` is how each node that is over ended.
 
-    An end is heard at once, or not until the next repair, when the process that should have seen to it died. A process may also
+    An end is heard at once, or not until the next repair, when the process that should have seen to
+    it died. A process may also
     die halfway, after it has counted, before it cancels the losers: those are owed then.
     """
 

@@ -1,4 +1,6 @@
-"""A flow whose ended members are started again now and then. Nobody foretells that; what must hold is looked up in the store."""
+"""A flow whose ended members are started again now and then. Nobody foretells that; what must hold
+is looked up in the store.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ async def quiet(engine: Engine, clock: ManualClock) -> None:
 async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """With fewer edges than the quorum asks for it cannot be met yet, but nothing has ended that could decide it."""
+    """With fewer edges than the quorum asks for it cannot be met yet, but nothing has ended that
+    could decide it.
+    """
     graph = await Graph(engine).start()
     first, second, child = [await graph.member() for _ in range(3)]
     await engine.set_edge_group_policy(graph.flow, child, EdgePolicy.quorum(2))
@@ -106,7 +108,9 @@ async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
 
 @pytest.mark.meets("flow", "crash")
 async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: ManualClock) -> None:
-    """An edge applied after its upstream was over, by a process that died before it could count that."""
+    """An edge applied after its upstream was over, by a process that died before it could count
+    that.
+    """
     graph = await Graph(engine).start()
     ups = [await graph.member() for _ in range(22)]
     child = await graph.member()
@@ -179,7 +183,9 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
 async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
+    """Between the cancel of the losers and the note that it is done, everything is started again,
+    and the group fires anew.
+    """
     graph, members, handles = await quorum_of_three(engine)
     other = Engine(engine.store, seed=2)
     other.parts.core.cascade = Halfway(
@@ -216,7 +222,9 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
 async def test_failure_in_the_very_moment_of_a_replay_counts(
     engine: Engine, clock: ManualClock, first: str
 ) -> None:
-    """The old failure does not count again, a new one does, even when the clock shows the same time for all of it."""
+    """The old failure does not count again, a new one does, even when the clock shows the same time
+    for all of it.
+    """
     graph = await Graph(engine).start()
     up, child = await graph.member(), await graph.member()
     await engine.apply_dependency_to_child(await graph.stage(up, child))

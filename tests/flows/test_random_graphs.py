@@ -1,4 +1,6 @@
-"""Random graphs of up to 200 nodes against an oracle, on every store. FF_FLOW_EXAMPLES raises the counts."""
+"""Random graphs of up to 200 nodes against an oracle, on every store. FF_FLOW_EXAMPLES raises the
+counts.
+"""
 
 from __future__ import annotations
 

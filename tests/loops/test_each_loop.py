@@ -293,7 +293,9 @@ async def test_the_limit_releaser_is_due_while_executions_are_blocked(engine: En
 
 
 async def test_missed_wake_ups_are_recovered_within_an_interval(clock: ManualClock) -> None:
-    """Neither bell rings when one is parked although a worker is there, or held back although there is room."""
+    """Neither bell rings when one is parked although a worker is there, or held back although there
+    is room.
+    """
     engine = memory_engine(clock)
     loops = Supervisor(engine, LoopSettings(route_ms=100, unblock_ms=100))
     loops.loops = [

@@ -1,4 +1,6 @@
-"""The engine and the specification side by side: one event loop, one clock, and every answer and row compared."""
+"""The engine and the specification side by side: one event loop, one clock, and every answer and
+row compared.
+"""
 
 from __future__ import annotations
 
@@ -175,12 +177,15 @@ class Bench:
         return await _answered(self.engine, op), await self._dump()
 
     async def _dump(self) -> dict[str, list[Row]]:
-        """That an end was dispatched is noted after its caller has the answer, so that is waited for."""
+        """That an end was dispatched is noted after its caller has the answer, so that is waited
+        for.
+        """
         await self.engine.parts.core.cascade.finish()
         return await self.engine.store.dump(self.dumped)
 
     def race(self, first: Op, second: Op) -> None:
-        """Both at once: the outcome must be that of one order or the other, or of one in the middle of the other where that
+        """Both at once: the outcome must be that of one order or the other, or of one in the middle
+        of the other where that
         takes several journeys. The mark of an expired lease may come too late.
         """
         answers = self.run(self._together(first, second))
@@ -252,7 +257,9 @@ class Bench:
             self._fail(name or "the stored rows", problems)
 
     def quiet(self) -> None:
-        """Nothing of the flows is under way. That ends were dispatched is noted after those who ended them have their answer."""
+        """Nothing of the flows is under way. That ends were dispatched is noted after those who
+        ended them have their answer.
+        """
         self.run(self.engine.parts.core.cascade.finish())
         self.compare()
         left = [str(v) for v in drained(self.world)]
@@ -341,7 +348,9 @@ async def _answered(engine: Engine, op: Op) -> Any:
 
 
 def _leases(answer: Any) -> list[tuple[HandleFields, Any, int | None]] | None:
-    """The leases an answer hands out, as (fields, handle kind, expiry if told); None when it is no claim."""
+    """The leases an answer hands out, as (fields, handle kind, expiry if told); None when it is no
+    claim.
+    """
     match answer:
         case Handle():
             return [(decode_fields(answer.opaque), answer.kind, None)]

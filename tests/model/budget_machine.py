@@ -1,4 +1,6 @@
-"""The machine of budgets: reports of every kind against limits, with keys, accounts, resets and what refusals do."""
+"""The machine of budgets: reports of every kind against limits, with keys, accounts, resets and
+what refusals do.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ async def send(engine: Engine, said: Report, held: Held | None) -> Any:
 
 
 def reports(several: list[tuple[Report, Held | None]]) -> Op:
-    """All at once; they count in the order they were made. A lease that has to be looked up first takes longer."""
+    """All at once; they count in the order they were made. A lease that has to be looked up first
+    takes longer.
+    """
 
     async def sent(engine: Engine, said: Report, held: Held | None) -> Any:
         try:
@@ -233,7 +237,9 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(budget=which, who=idents)
     def late_report(self, budget: UUID, who: ExecutionId) -> None:
-        """One that was held back runs again, and its first worker reports more than there is room for."""
+        """One that was held back runs again, and its first worker reports more than there is room
+        for.
+        """
         held = self.held(who, first=True)
         self.do(reports([(Report(HOLDING, (("a", 7),), "", who, charged=True), None)]))
         self.do(ops.unblock(who, ""))

@@ -1,4 +1,6 @@
-"""What the engine must make of budgets, told a second time: each report is decided on the values themselves, one by one."""
+"""What the engine must make of budgets, told a second time: each report is decided on the values
+themselves, one by one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ COMPARED = (
 
 @dataclass
 class Budget:
-    """`0` is no limit. The two counts are of a lifetime; `breached` is when and where the last refusal was."""
+    """`0` is no limit. The two counts are of a lifetime; `breached` is when and where the last
+    refusal was.
+    """
 
     hard: Mapping[str, int] = field(default_factory=dict)
     soft: Mapping[str, int] = field(default_factory=dict)

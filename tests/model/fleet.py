@@ -61,7 +61,8 @@ class Fleet(Spec):
     def complete_and_claim(
         self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any
     ) -> tuple[Any, ...]:
-        """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim, and a lease that
+        """An answer for each end, and what was claimed. Why an end was refused is asked only after
+        the claim, and a lease that
         ran out is marked only then.
         """
         marks, self.marks = self.marks, False
@@ -103,7 +104,9 @@ class Fleet(Spec):
         self.lanes[lane] = state
 
     def age(self, e: Exec, kept: int | None = None) -> int:
-        """How long it is kept after this end, unless told otherwise: as its own policy says, else as the engine's settings do."""
+        """How long it is kept after this end, unless told otherwise: as its own policy says, else
+        as the engine's settings do.
+        """
         failed = e.outcome in ("failed", "expired")
         own = e.policy.retain_failed if failed else e.policy.retain
         return own if own is not None else self.ages[failed] if kept is None else kept
@@ -170,7 +173,9 @@ class Fleet(Spec):
                 self.unblock(e.ident, "")
 
     def look_around(self, lane: str, of: str | None, caps: frozenset[str]) -> bool:
-        """Parks what nobody can take, where workers are known at all; frees what was parked and the caller can take."""
+        """Parks what nobody can take, where workers are known at all; frees what was parked and the
+        caller can take.
+        """
         before = self.looked.get((lane, of, caps))
         if before is not None and self.now < before + LOOK_EVERY_MS:
             return False

@@ -1,4 +1,6 @@
-"""The machine of flows: a fan-in of two and a quorum of two out of three, with whatever may happen to them in between."""
+"""The machine of flows: a fan-in of two and a quorum of two out of three, with whatever may happen
+to them in between.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def cancel_flow(flow: UUID) -> Op:
 
 
 def project(flow: UUID) -> Op:
-    """Settles the flow if all its members have ended, which changes nothing that the specification knows of."""
+    """Settles the flow if all its members have ended, which changes nothing that the specification
+    knows of.
+    """
 
     async def call(engine: Engine) -> None:
         await engine.project_flow_summary(flow)
@@ -106,7 +110,9 @@ def end_and_claim(*several: Held) -> Op:
 
 
 def complete_both(one: Held, other: Held) -> Op:
-    """By two processes at the same moment, where the turns they take can be repeated; else one after the other."""
+    """By two processes at the same moment, where the turns they take can be repeated; else one
+    after the other.
+    """
 
     async def call(engine: Engine) -> None:
         store, second = engine.store, Engine(engine.store, seed=2)
@@ -223,7 +229,9 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(kind=kinds, calls=st.sampled_from((1, 2)))
     def both_at_once(self, kind: str, calls: int) -> None:
-        """Two upstreams end well, in two processes or in one call, and neither of them alone decides."""
+        """Two upstreams end well, in two processes or in one call, and neither of them alone
+        decides.
+        """
         self.submit(kind)
         for at in (0, 1):
             self.do(ops.grant_and_claim(self.node(at), LANE, 60_000))
@@ -265,7 +273,9 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(at=sources, outcome=outcomes)
     def replay_after_skip(self, at: int, outcome: str) -> None:
-        """One that was skipped waits again; it goes on when its upstream has been started again and ends well."""
+        """One that was skipped waits again; it goes on when its upstream has been started again and
+        ends well.
+        """
         self.finish(at, "bad")
         for node in (4, 3):
             if self.spec.execs[self.node(node)].outcome == "skipped":
@@ -278,7 +288,9 @@ class FlowMachine(RuleBasedStateMachine):
         ends=st.lists(st.tuples(sources, outcomes), min_size=1, max_size=3),
     )
     def crash(self, how: str, ends: list[tuple[int, str]]) -> None:
-        """The process that ends some of them dies before it has seen to what follows, and another repairs it."""
+        """The process that ends some of them dies before it has seen to what follows, and another
+        repairs it.
+        """
         self.die(how)
         for at, outcome in ends:
             self.finish(at, outcome)

@@ -18,7 +18,9 @@ SIBLINGS = "edge_cancel_dispatcher"
 
 @dataclass
 class Edge:
-    """`dep` is how its upstream's end was counted; a `stale` end, from before a reset, does not count again."""
+    """`dep` is how its upstream's end was counted; a `stale` end, from before a reset, does not
+    count again.
+    """
 
     up: ExecutionId
     down: ExecutionId
@@ -40,7 +42,9 @@ class Group:
 
 
 class Flows(Fleet):
-    """`how` is what becomes of ends: heard at once, unheard because the process died, or heard but for the losers."""
+    """`how` is what becomes of ends: heard at once, unheard because the process died, or heard but
+    for the losers.
+    """
 
     def __init__(self, *said: Any) -> None:
         super().__init__(*said)

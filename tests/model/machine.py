@@ -1,4 +1,6 @@
-"""The machine: draws operations, biased towards few keys, short leases and takeovers, and lets the bench compare."""
+"""The machine: draws operations, biased towards few keys, short leases and takeovers, and lets the
+bench compare.
+"""
 
 from __future__ import annotations
 

@@ -205,7 +205,10 @@ def differences(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -
     stored = {(k.partition_index, k.uuid) for k in spec.execs}
     if stored != set(world.executions):
         return [
-            f"executions: specified {sorted(map(str, stored))}, stored {sorted(map(str, world.executions))}"
+            (
+                f"executions: specified {sorted(map(str, stored))}, stored "
+                f"{sorted(map(str, world.executions))}"
+            )
         ]
     found = [
         f"{e.ident} ({e.state}) {what}: specified {wanted!r}, stored {is_!r}"

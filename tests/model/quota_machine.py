@@ -1,4 +1,6 @@
-"""The machine of quotas: claims, grants, leases that end in every way and windows that slide, in two processes."""
+"""The machine of quotas: claims, grants, leases that end in every way and windows that slide, in
+two processes.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ class QuotaMachine(RuleBasedStateMachine):
         return self.bench.spec
 
     def do(self, op: Op) -> Any:
-        """Each call has a moment of its own: the one the clock was moved to, if it was. After a long time the loop was there."""
+        """Each call has a moment of its own: the one the clock was moved to, if it was. After a
+        long time the loop was there.
+        """
         self.bench.to(max(self.last + 1, self.bench.clock()))
         if self.last and self.bench.clock() > self.last + LONG_MS:
             self.bench.do(reconcile())
@@ -122,7 +126,9 @@ class QuotaMachine(RuleBasedStateMachine):
         return found[i % len(found)] if found else IDENTS[i]
 
     def ready(self, quota: UUID, n: int) -> list[ExecutionId]:
-        """So many of the first lane that wait under a quota, and nobody keeps them; some are made where they lack."""
+        """So many of the first lane that wait under a quota, and nobody keeps them; some are made
+        where they lack.
+        """
         execs = self.spec.execs
         mine = [i for i, e in execs.items() if e.lane == LANE and self.spec.under[i] == quota]
         found = [i for i in mine if execs[i].state == "READY" and execs[i].grant is None][:n]
@@ -178,7 +184,9 @@ class QuotaMachine(RuleBasedStateMachine):
         off=nearby,
     )
     def other_limits(self, ident: UUID, made: Quota, n: int, off: int) -> None:
-        """Some start, and some more under the new limits: at once, and when the new window has passed for the first of them."""
+        """Some start, and some more under the new limits: at once, and when the new window has
+        passed for the first of them.
+        """
         if ident not in self.spec.quotas:
             self.do(change(ident, made))
             return

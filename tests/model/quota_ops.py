@@ -136,7 +136,9 @@ def claims(lane: str, several: Asking, ttl: int) -> Op:
 
 
 def claims_at_once(lane: str, worker: str, sizes: tuple[int, ...], ttl: int) -> Op:
-    """Who asks first gets as many as if he were alone; which of those that wait behind one gate is not said."""
+    """Who asks first gets as many as if he were alone; which of those that wait behind one gate is
+    not said.
+    """
     policy = ClaimPolicy(worker, f"{worker}-1", ttl)
     wanted: list[int] = []
 

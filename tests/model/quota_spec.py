@@ -1,4 +1,6 @@
-"""What the engine must make of quotas, told a second time: places and entries are counted anew for every single start."""
+"""What the engine must make of quotas, told a second time: places and entries are counted anew for
+every single start.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NEAREST_FIRST = ("tag", "lane", "namespace")
 
 @dataclass
 class Quota:
-    """`0` is no limit; a window of 0 seconds is a minute. `shown` is what people were last told of its holders."""
+    """`0` is no limit; a window of 0 seconds is a minute. `shown` is what people were last told of
+    its holders.
+    """
 
     cap: int = 0
     rate: int = 0
@@ -89,7 +93,9 @@ class Quotas(Fleet):
         return told.QuotaPolicyCreated(ident)
 
     def change(self, ident: UUID, made: Quota) -> Any:
-        """From the next claim on; and those held back for it by hand go on, as many as there is room for."""
+        """From the next claim on; and those held back for it by hand go on, as many as there is
+        room for.
+        """
         no(ident not in self.quotas, "quota_policy_not_found")
         rule = self.quotas[ident]
         old, new = (told.QuotaLimits(q.rate, q.seconds, q.cap, 0) for q in (rule, made))
@@ -210,9 +216,11 @@ class Quotas(Fleet):
         ttl: int,
         sizes: tuple[int, ...],
     ) -> list[list[Lease]]:
-        """The best that may start, one by one, to the first who asks; whoever may not stands in nobody's way.
+        """The best that may start, one by one, to the first who asks; whoever may not stands in
+        nobody's way.
 
-        Nobody looks who of them has a place by hand: until the claim is over, such a one takes a second place.
+        Nobody looks who of them has a place by hand: until the claim is over, such a one takes a
+        second place.
         """
         ready = [
             e

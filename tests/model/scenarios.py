@@ -1,4 +1,6 @@
-"""The composite rules: short stories that random steps would rarely find, such as a takeover with the old handle in play."""
+"""The composite rules: short stories that random steps would rarely find, such as a takeover with
+the old handle in play.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Stories(EngineMachine):
 
     @rule(prio=prios, n=st.sampled_from((1, 2, 3)), of=spaces, again=spaces)
     def border(self, prio: int, n: int, of: str | None, again: str | None) -> None:
-        """Two namespaces in one lane: each gets its own, and a claim for all begins with another one each time."""
+        """Two namespaces in one lane: each gets its own, and a claim for all begins with another
+        one each time.
+        """
         for i in (0, 2):
             self.clear(i)
             self.open_lane(LANES[0])
@@ -125,7 +129,9 @@ class Stories(EngineMachine):
         how=st.sampled_from(("claim", "complete and claim", "grant", "reclaim")),
     )
     def unfit(self, i: int, worker: str, ttl: int, how: str) -> None:
-        """A worker that lacks what is required gets nothing, and the next in line is not hidden from it."""
+        """A worker that lacks what is required gets nothing, and the next in line is not hidden
+        from it.
+        """
         self.clear(i)
         self.make_ready(i, Policy(caps=GPU))
         lane = self.lane_of(IDENTS[i])
@@ -169,7 +175,9 @@ class Stories(EngineMachine):
         by: bool,
         all_of_them: bool,
     ) -> None:
-        """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
+        """What nobody alive can take is parked by whoever asks for a while, and freed by whoever
+        can take it.
+        """
         lane, of = self.lane_of(IDENTS[i]), None if all_of_them else NAMESPACES[i]
         self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
         self.do(ops.claim(lane, NOTHING, "bob", 400, 3, of))
@@ -187,7 +195,9 @@ class Stories(EngineMachine):
 
     @rule(i=who, of=spaces)
     def asked_for(self, i: int, of: str | None) -> None:
-        """Nothing is parked under the hands of one who has just asked for such work, registered or not."""
+        """Nothing is parked under the hands of one who has just asked for such work, registered or
+        not.
+        """
         lane = self.lane_of(IDENTS[i])
         self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
         self.do(ops.claim(lane, NOTHING, "bob", 400, 3, NAMESPACES[i]))

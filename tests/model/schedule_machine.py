@@ -1,4 +1,6 @@
-"""The machine of schedules: marks read by several and moved by one, pauses in between, and everything twice."""
+"""The machine of schedules: marks read by several and moved by one, pauses in between, and
+everything twice.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(key=keys, ms=st.sampled_from((0, 1, TICK_MS)), step=steps)
     def look_away_while_it_rests(self, key: Key, ms: int, step: int) -> None:
-        """Paused with a mark in hand, resumed later; the mark is moved by somebody who has missed all that."""
+        """Paused with a mark in hand, resumed later; the mark is moved by somebody who has missed
+        all that.
+        """
         self.do(begin(*key))
         self.look(key[0])
         mark = next(mark for mark in self.seen if (mark.namespace, mark.name) == key)

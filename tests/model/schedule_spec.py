@@ -1,4 +1,6 @@
-"""What the engine must make of schedules, told a second time: a mark each, moved by whoever saw it as it is."""
+"""What the engine must make of schedules, told a second time: a mark each, moved by whoever saw it
+as it is.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Schedules(Fleet):
         return ScheduleMark(*key, self.cursors[key], key in self.resting)
 
     def move(self, mark: ScheduleMark, cursor_ms: int) -> bool:
-        """That it is paused does not matter: whoever looks at a paused one moves it past the ticks it leaves out."""
+        """That it is paused does not matter: whoever looks at a paused one moves it past the ticks
+        it leaves out.
+        """
         no(not 0 <= cursor_ms <= LAST_MS, "invalid_input")
         key = mark.namespace, mark.name
         if self.cursors.get(key) != mark.cursor_ms:
@@ -52,7 +56,9 @@ class Schedules(Fleet):
         return not was
 
     def resume(self, namespace: str, name: str) -> bool:
-        """What was due meanwhile was not wanted; one that was not paused has missed nothing, and stays where it is."""
+        """What was due meanwhile was not wanted; one that was not paused has missed nothing, and
+        stays where it is.
+        """
         self.begin(namespace, name)
         if (namespace, name) not in self.resting:
             return False

@@ -1,4 +1,6 @@
-"""The nouns of the specification: an execution, its attempts, grants and leases, and how a refusal is said."""
+"""The nouns of the specification: an execution, its attempts, grants and leases, and how a refusal
+is said.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Whatever(int):
 
 @dataclass(frozen=True, repr=False)
 class Policy:
-    """`max_retries` None means no retry policy of its own; the delay of retry n is min(first * factor**n, most)."""
+    """`max_retries` None means no retry policy of its own; the delay of retry n is min(first *
+    factor**n, most).
+    """
 
     max_retries: int | None = None
     first_ms: int = 1_000
@@ -110,7 +114,9 @@ class Attempt:
 
 
 class Exec:
-    """One execution. `leases` holds (kind, time, epoch if told), `done` (outcome, time), `ops` (kind, details)."""
+    """One execution. `leases` holds (kind, time, epoch if told), `done` (outcome, time), `ops`
+    (kind, details).
+    """
 
     def __init__(
         self, ident: ExecutionId, lane: str, namespace: str, policy: Policy, prio: int, now: int

@@ -1,4 +1,6 @@
-"""What the engine must answer and store, told a second time in plain Python. Shares no rule with the engine."""
+"""What the engine must answer and store, told a second time in plain Python. Shares no rule with
+the engine.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Spec:
         *,
         lost: bool = False,
     ) -> None:
-        """Lets go of the lease, keeping what is left of the attempt's time, or all of it where the lease was lost."""
+        """Lets go of the lease, keeping what is left of the attempt's time, or all of it where the
+        lease was lost.
+        """
         left = None if e.timeout_at is None else max(e.timeout_at - self.now, 1)
         e.remaining = e.policy.timeout if lost else left
         e.lease = e.holder = e.expiry = e.lost_at = e.timeout_at = None
@@ -152,7 +156,9 @@ class Spec:
         return lease.ReclaimCapExceeded(e.ident, e.losses)
 
     def fence(self, h: Held, outcome: str = "", *, marks: bool = True) -> Any:
-        """None lets the call through; a terminal call that already went through answers as it did then."""
+        """None lets the call through; a terminal call that already went through answers as it did
+        then.
+        """
         e = self.of(h.ident)
         no(h.index >= len(e.attempts), "attempt_not_found")
         shown, own = (h.epoch, h.index), e.attempts[h.index].lease == h.lease

@@ -1,4 +1,6 @@
-"""The machine of output streams: appends by holders of now and of old, every way an attempt ends, readers and followers."""
+"""The machine of output streams: appends by holders of now and of old, every way an attempt ends,
+readers and followers.
+"""
 
 from __future__ import annotations
 

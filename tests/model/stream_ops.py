@@ -1,4 +1,6 @@
-"""The operations of output streams twice: the call of the engine, and what the specification makes of it."""
+"""The operations of output streams twice: the call of the engine, and what the specification makes
+of it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ T = TypeVar("T")
 
 
 class StreamBench(Bench):
-    """With small bounds, so that a few frames are many; and with followers, who have seen everything after every call."""
+    """With small bounds, so that a few frames are many; and with followers, who have seen
+    everything after every call.
+    """
 
     spec: Streams
 
@@ -115,7 +119,10 @@ class Follower:
         self.task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"follower of {self.attempt} behind {self.after}{' kept' if self.kept_only else ''}{' on' if self.later else ''}"
+        return (
+            f"follower of {self.attempt} behind "
+            f"{self.after}{' kept' if self.kept_only else ''}{' on' if self.later else ''}"
+        )
 
     def begin(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self.task = loop.create_task(self._follow(engine))

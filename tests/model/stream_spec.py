@@ -1,4 +1,6 @@
-"""Output streams, told a second time in plain Python, on top of the specification of executions and their suspensions."""
+"""Output streams, told a second time in plain Python, on top of the specification of executions and
+their suspensions.
+"""
 
 from __future__ import annotations
 

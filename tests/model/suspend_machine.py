@@ -1,4 +1,6 @@
-"""The machine of suspension: two executions that wait, are signalled, time out, are taken over, and whatever comes in between."""
+"""The machine of suspension: two executions that wait, are signalled, time out, are taken over, and
+whatever comes in between.
+"""
 
 from __future__ import annotations
 

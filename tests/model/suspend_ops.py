@@ -1,4 +1,6 @@
-"""The operations of suspension twice: the call of the engine, and what the specification makes of it."""
+"""The operations of suspension twice: the call of the engine, and what the specification makes of
+it.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def deliver(ident: ExecutionId, box: UUID, token: str, sent: Sent) -> Op:
     )
 
     async def call(engine: Engine) -> Any:
-        """A refused token is noted on the execution; which way it was refused is compared as an answer."""
+        """A refused token is noted on the execution; which way it was refused is compared as an
+        answer.
+        """
         try:
             return await engine.deliver_signal(args)
         except ValidationError as refused:

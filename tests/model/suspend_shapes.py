@@ -1,4 +1,6 @@
-"""The nouns of suspension, and what a condition makes of the signals that were heard, in plain Python."""
+"""The nouns of suspension, and what a condition makes of the signals that were heard, in plain
+Python.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class Heard:
 
 @dataclass(frozen=True)
 class Asked:
-    """A suspend as its caller means it. `fresh` are (id, key) of new waitpoints, `ahead` the one that was made before."""
+    """A suspend as its caller means it. `fresh` are (id, key) of new waitpoints, `ahead` the one
+    that was made before.
+    """
 
     name: UUID
     until: Condition
@@ -126,7 +130,9 @@ class Wait:
 
 
 class Learned:
-    """Equal to an answer that it finds right; what only the engine can know, such as a random id, it takes from it."""
+    """Equal to an answer that it finds right; what only the engine can know, such as a random id,
+    it takes from it.
+    """
 
     def __init__(self, says: str, right: Callable[[Any], bool]) -> None:
         self._says, self._right = says, right

@@ -1,4 +1,6 @@
-"""The stories of suspension that random steps would rarely find: signals before and after, takeovers, time limits, races."""
+"""The stories of suspension that random steps would rarely find: signals before and after,
+takeovers, time limits, races.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ class SuspendStories(SuspendMachine):
         delay: int | None,
         wait: bool,
     ) -> None:
-        """Waits, hears what it waited for or not, and goes on under the next epoch; the lease it had is of no use."""
+        """Waits, hears what it waited for or not, and goes on under the next epoch; the lease it
+        had is of no use.
+        """
         old = self.park(i, policy, until)
         if old is None:
             return
@@ -120,7 +124,9 @@ class SuspendStories(SuspendMachine):
         sweep: bool,
         turn: int | None,
     ) -> None:
-        """A waitpoint ahead of the suspension: what arrives there counts, unless the waitpoint ran out."""
+        """A waitpoint ahead of the suspension: what arrives there counts, unless the waitpoint ran
+        out.
+        """
         held = self.hold(i, policy)
         box = self.ahead(held, 300)
         if held is None or box is None:
@@ -356,7 +362,9 @@ class SuspendStories(SuspendMachine):
     def asked_again(
         self, i: int, until: Condition, timeout: int | None, late: int, crash: bool
     ) -> None:
-        """A suspend under a key whose answer was lost, asked again by whoever still thinks it holds the lease."""
+        """A suspend under a key whose answer was lost, asked again by whoever still thinks it holds
+        the lease.
+        """
         held = self.hold(i)
         if held is None:
             return
@@ -383,7 +391,9 @@ class SuspendStories(SuspendMachine):
         pending=st.booleans(),
     )
     def sent_twice(self, i: int, said: Draft, same: bool, late: int, pending: bool) -> None:
-        """The same signal again: by its id it is heard again and counts once, by its key it is known."""
+        """The same signal again: by its id it is heard again and counts once, by its key it is
+        known.
+        """
         held = self.hold(i)
         box = self.ahead(held, 9_000) if pending else None
         if held is None:

@@ -46,7 +46,9 @@ def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
 
 
 def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
-    """Only a suspended execution has an answer of its own; every other phase that is not runnable has this one."""
+    """Only a suspended execution has an answer of its own; every other phase that is not runnable
+    has this one.
+    """
     leased(bench)
     answer = bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
     assert isinstance(answer, EngineError) and answer.code == "execution_not_leaseable"
@@ -74,7 +76,9 @@ def test_own_reclaim_grant_does_not_stand_in_the_way_of_resuming(bench: Bench) -
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marked: bool) -> None:
-    """Whether anybody had noticed the expiry before the takeover makes no difference to the old holder."""
+    """Whether anybody had noticed the expiry before the takeover makes no difference to the old
+    holder.
+    """
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     if marked:
@@ -111,7 +115,9 @@ def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) ->
 
 
 def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
-    """Where the policy says nothing, what the call says counts; so it does in the specification that was copied for a race."""
+    """Where the policy says nothing, what the call says counts; so it does in the specification
+    that was copied for a race.
+    """
     leased(bench)
     bench.race(ops.revoke(IDENTS[1]), ops.change_priority(IDENTS[1], 3))
     bench.to(bench.clock() + 1_000)
@@ -131,7 +137,9 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
 def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
     bench: Bench,
 ) -> None:
-    """What ran out was revoked, too late for the claim to take it and before anybody asked why it could not end."""
+    """What ran out was revoked, too late for the claim to take it and before anybody asked why it
+    could not end.
+    """
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     bench.race(
@@ -141,7 +149,9 @@ def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
 def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str) -> None:
-    """Neither going back to the lane nor ending for too many losses raises the epoch; the lease still ran out."""
+    """Neither going back to the lane nor ending for too many losses raises the epoch; the lease
+    still ran out.
+    """
     old = leased(bench, Policy(losses=0 if how == "ended" else 1))
     bench.to(bench.clock() + 1_000)
     bench.do(ops.mark(IDENT))

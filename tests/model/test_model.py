@@ -1,6 +1,7 @@
 """The engine against the specification, on every store. Nightly runs raise the counts.
 
-A step makes 2 to 3 calls on average, since half of the rules tell a whole story: 30 steps are about 70 calls.
+A step makes 2 to 3 calls on average, since half of the rules tell a whole story: 30 steps are about
+70 calls.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ WAIT_STEPS = int(os.environ.get("FF_MODEL_STEPS", "20"))
 
 
 def budget(count: int, steps: int = STEPS) -> settings:
-    """The same sequences in every run; FF_MODEL_RANDOM draws new ones, FF_MODEL_SHRINK makes a failure smaller."""
+    """The same sequences in every run; FF_MODEL_RANDOM draws new ones, FF_MODEL_SHRINK makes a
+    failure smaller.
+    """
     shrink = (Phase.shrink,) if os.environ.get("FF_MODEL_SHRINK") else ()
     return settings(
         max_examples=count,

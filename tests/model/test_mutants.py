@@ -23,7 +23,9 @@ from .turnover_mutants import TURNOVER_MUTANTS
 
 WITHIN = 900
 AT_ONCE = 50
-"""From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed may be unlucky with them."""
+"""From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed
+may be unlucky with them.
+"""
 CONTROL = 100
 STEPS = 30
 OF_THE_ENGINE = {**MUTANTS, **TURNOVER_MUTANTS}
@@ -62,7 +64,9 @@ class WatchedWaits(Counting, SuspendStories):
 def sequences_until_caught(
     most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS
 ) -> int | None:
-    """How many sequences it took, or None when all of them agreed. A crash of the engine is not a catch: it is raised."""
+    """How many sequences it took, or None when all of them agreed. A crash of the engine is not a
+    catch: it is raised.
+    """
     machine.begun, machine.failed = 0, None
     for number in range(-(-most // AT_ONCE)):
         seed(number or None)(machine)

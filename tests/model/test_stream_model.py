@@ -1,4 +1,6 @@
-"""Output streams against their specification on every store, and planted bugs that it has to notice."""
+"""Output streams against their specification on every store, and planted bugs that it has to
+notice.
+"""
 
 from __future__ import annotations
 

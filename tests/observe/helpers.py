@@ -10,7 +10,9 @@ from flowfabric.observe import Metrics
 
 
 def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of one series by the values of their labels, in the order of the labels' names; zeros left out."""
+    """The samples of one series by the values of their labels, in the order of the labels' names;
+    zeros left out.
+    """
     found = {}
     for family in text_string_to_metric_families(metrics.render().decode()):
         for sample in family.samples:

@@ -204,7 +204,10 @@ def test_an_invalid_interval_is_an_error(
 
 
 def test_process_exit_pushes_the_last_values(receiver: Receiver) -> None:
-    script = "from flowfabric.observe import *\nm = Metrics()\npush_from_environment(m)\nm.worker_at_capacity()"
+    script = (
+        "from flowfabric.observe import *\nm = "
+        "Metrics()\npush_from_environment(m)\nm.worker_at_capacity()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
@@ -316,8 +319,11 @@ def test_the_otel_resource(
 
 def test_without_an_endpoint_nothing_is_imported() -> None:
     script = (
-        "import sys; sys.modules['opentelemetry'] = None\nfrom flowfabric.observe import *\npush_from_environment(Metrics())()\n"
-        "import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = 'http://127.0.0.1:1'\npush_from_environment(Metrics())"
+        "import sys; sys.modules['opentelemetry'] = None\nfrom flowfabric.observe import "
+        "*\npush_from_environment(Metrics())()\n"
+    )(
+        "import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = "
+        "'http://127.0.0.1:1'\npush_from_environment(Metrics())"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False

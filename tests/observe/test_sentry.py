@@ -273,7 +273,10 @@ def test_a_right_address(text: str) -> None:
 
 
 def test_without_an_address_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "import sys\nfrom flowfabric.observe.sentry import *\nwith sentry_from_environment(): print('sentry_sdk' in sys.modules)"
+    script = (
+        "import sys\nfrom flowfabric.observe.sentry import *\nwith "
+        "sentry_from_environment(): print('sentry_sdk' in sys.modules)"
+    )
     for environ in ({}, {"FF_SENTRY_DSN": ""}):
         done = subprocess.run(
             [sys.executable, "-c", script],

@@ -1,4 +1,6 @@
-"""Several engines on one database, each with connections of its own, so that races are between sessions of the server."""
+"""Several engines on one database, each with connections of its own, so that races are between
+sessions of the server.
+"""
 
 from __future__ import annotations
 

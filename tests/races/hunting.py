@@ -17,7 +17,10 @@ async def deadlocks(options: Options) -> int:
     """Sessions report what they met when they end, so this is asked after they were closed."""
     db = await asyncpg.connect(options.url)
     try:
-        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        others = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+            "pid <> pg_backend_pid()"
+        )
         await until(lambda: db.fetchval(f"SELECT ({others}) = 0"))
         return int(
             await db.fetchval(
@@ -32,10 +35,15 @@ async def deadlocks(options: Options) -> int:
 async def gate(
     options: Options, table: str, who: ExecutionId
 ) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until so many have stopped."""
+    """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until
+    so many have stopped.
+    """
     db = await asyncpg.connect(options.url)
     watcher = await asyncpg.connect(options.url)
-    waiting = "SELECT count(*) >= $1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting = (
+        "SELECT count(*) >= $1 FROM pg_stat_activity WHERE datname = current_database() "
+        "AND wait_event_type = 'Lock'"
+    )
 
     async def stopped(count: int) -> None:
         await until(lambda: watcher.fetchval(waiting, count))

@@ -1,4 +1,6 @@
-"""Engines with connections of their own report against one budget: the sum is exact and never above the limit."""
+"""Engines with connections of their own report against one budget: the sum is exact and never above
+the limit.
+"""
 
 from __future__ import annotations
 

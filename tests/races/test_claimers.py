@@ -1,4 +1,6 @@
-"""Claimers on many sessions share one lane: each row goes to one of them, best first, and nothing hides what is behind it."""
+"""Claimers on many sessions share one lane: each row goes to one of them, best first, and nothing
+hides what is behind it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Statements lock rows in one order, whatever order they are asked for in: a server that looks for deadlocks finds none."""
+"""Statements lock rows in one order, whatever order they are asked for in: a server that looks for
+deadlocks finds none.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ async def all_rows(engine: Engine) -> list[Execution]:
 
 
 async def fresh(engine: Engine, count: int = ROWS) -> None:
-    """Priorities fall as keys rise, so a claim meets rows in the order opposite to that of their keys."""
+    """Priorities fall as keys rise, so a claim meets rows in the order opposite to that of their
+    keys.
+    """
     await create_all(
         engine, (CreateExecutionArgs(execution_id=ident(n, 0), priority=n) for n in range(count))
     )
@@ -141,7 +145,9 @@ async def granted(engine: Engine, clock: ManualClock) -> None:
 
 
 async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: ManualClock) -> None:
-    """A claim meets its rows in the order of claiming, and takes their grants away in the order of keys like everybody else."""
+    """A claim meets its rows in the order of claiming, and takes their grants away in the order of
+    keys like everybody else.
+    """
     async with engines(options, 2, clock) as several:
         await granted(several[0], clock)
         async with gate(options, "ff_claim_grant", MIDDLE) as stopped:
@@ -179,7 +185,9 @@ async def test_claims_and_sweeps_pass_by_what_others_hold(
 
 
 async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> None:
-    """Everybody trims the same executions with all that belongs to them, while others are being cancelled."""
+    """Everybody trims the same executions with all that belongs to them, while others are being
+    cancelled.
+    """
     async with engines(options, STORES, clock) as several:
         trimmed = 0
         for _ in range(6):

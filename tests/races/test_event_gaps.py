@@ -1,4 +1,6 @@
-"""Numbers are drawn before they are committed, in any order or never. Readers of an outbox lose nothing all the same."""
+"""Numbers are drawn before they are committed, in any order or never. Readers of an outbox lose
+nothing all the same.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from .helpers import create_all, engines, ident
 
 CHANNEL = "ff_completion_event"
 WRITERS, ROUNDS, CANCELLED = 6, 40, 60
-INSERT = f"INSERT INTO {CHANNEL} (execution_id, outcome, occurred_at_ms) VALUES ($1, 'success', 0) RETURNING event_id"
+INSERT = (
+    f"INSERT INTO {CHANNEL} (execution_id, outcome, occurred_at_ms) VALUES ($1, 'success', "
+    f"0) RETURNING event_id"
+)
 
 
 class Writer:
@@ -46,7 +51,9 @@ class Writer:
 
 
 class Load:
-    """Writers that commit late, out of order, or not at all; `began` tells how many commits had begun before an event's own."""
+    """Writers that commit late, out of order, or not at all; `began` tells how many commits had
+    begun before an event's own.
+    """
 
     def __init__(self) -> None:
         self.began: dict[int, int] = {}
@@ -113,7 +120,9 @@ async def follow_plainly(url: str, over: asyncio.Event) -> list[int]:
 async def keep_opening(
     engine: Engine, over: asyncio.Event, opened: list[tuple[int, int]], load: Load
 ) -> None:
-    """Where a subscription without a cursor begins, again and again while others write, and how many commits had begun then."""
+    """Where a subscription without a cursor begins, again and again while others write, and how
+    many commits had begun then.
+    """
     while not over.is_set():
         position = await engine.store.last_event(CHANNEL)
         opened.append((load.commits, position))
@@ -168,7 +177,9 @@ async def subscribed(
 
 
 async def test_subscribers_at_different_positions_see_everything_behind_their_own() -> None:
-    """One from the beginning, one that comes back in the middle of the load, one that starts with it on another engine."""
+    """One from the beginning, one that comes back in the middle of the load, one that starts with
+    it on another engine.
+    """
     options = clean_database()
     load = Load()
     async with engines(options, 2) as (first, second), asyncio.timeout(60):
@@ -205,7 +216,9 @@ async def writers(url: str, count: int) -> AsyncIterator[list[Writer]]:
 
 
 async def commits_go_through(engine: Engine) -> None:
-    """A commit of this engine waits until a subscription that is being opened has noted where it begins."""
+    """A commit of this engine waits until a subscription that is being opened has noted where it
+    begins.
+    """
     await engine.set_lane_state("any", "active")
 
 
@@ -275,7 +288,9 @@ class HeldBack:
 
 
 async def test_what_one_reader_found_out_is_not_applied_to_an_older_page_of_another() -> None:
-    """Both share what is known of gaps; a page that was read before the gap was filled does not show what filled it."""
+    """Both share what is known of gaps; a page that was read before the gap was filled does not
+    show what filled it.
+    """
     options = clean_database()
     reader = GapReader(CHANNEL)
     async with writers(options.url, 4) as (slow, fast, quick, held):

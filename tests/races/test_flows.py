@@ -1,4 +1,6 @@
-"""Upstreams of one group that end at the same moment in different processes: each counts once, the child goes on once."""
+"""Upstreams of one group that end at the same moment in different processes: each counts once, the
+child goes on once.
+"""
 
 from __future__ import annotations
 

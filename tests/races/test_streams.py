@@ -1,4 +1,6 @@
-"""Appends against the end of their attempt: who saw the end has seen every frame there will ever be."""
+"""Appends against the end of their attempt: who saw the end has seen every frame there will ever
+be.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ async def hold(
 
 
 async def drained(engine: Engine, who: ExecutionId) -> list[str]:
-    """Tails to the end, as a consumer does: when it is told of the end it reads once more from its cursor, and is done."""
+    """Tails to the end, as a consumer does: when it is told of the end it reads once more from its
+    cursor, and is done.
+    """
     seen: list[str] = []
     while True:
         page = await engine.tail_stream(who, 0, seen[-1] if seen else "0-0", 30_000, 10_000)
@@ -82,11 +86,16 @@ async def stored(engine: Engine, who: ExecutionId) -> list[str]:
 
 @asynccontextmanager
 async def same_stream(options: Options, who: ExecutionId) -> AsyncIterator[None]:
-    """Somebody begins the same stream and thinks better of it: whoever begins it too waits meanwhile."""
+    """Somebody begins the same stream and thinks better of it: whoever begins it too waits
+    meanwhile.
+    """
     db = await asyncpg.connect(options.url)
     begin = db.transaction()
     await begin.start()
-    sql = "INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms) VALUES ($1, $2, 0, 0)"
+    sql = (
+        "INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, "
+        "created_at_ms) VALUES ($1, $2, 0, 0)"
+    )
     await db.execute(sql, who.partition_index, who.uuid)
     try:
         yield
@@ -98,7 +107,10 @@ async def same_stream(options: Options, who: ExecutionId) -> AsyncIterator[None]
 async def waiting(options: Options, count: int) -> bool:
     """Whether so many sessions wait for a lock within a little while."""
     db = await asyncpg.connect(options.url)
-    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    sql = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+        "wait_event_type = 'Lock'"
+    )
     try:
         for _ in range(100):
             if await db.fetchval(sql) >= count:
@@ -208,7 +220,9 @@ def _orders(handles: dict[ExecutionId, Handle]) -> list[list[tuple[ExecutionId, 
 
 @pytest.mark.parametrize("table", ["ff_exec_core", "ff_stream_meta"])
 async def test_appends_in_opposite_orders(options: Options, clock: ManualClock, table: str) -> None:
-    """Four engines write to all streams at once, each in an order of its own; a row in the middle holds them up half way."""
+    """Four engines write to all streams at once, each in an order of its own; a row in the middle
+    holds them up half way.
+    """
     async with engines(options, 4, clock) as several:
         handles = await hold(several[0], ROWS, 0)
         orders = _orders(handles)
@@ -236,7 +250,9 @@ async def test_appends_in_opposite_orders(options: Options, clock: ManualClock, 
 
 
 async def test_appends_beside_everything_else(options: Options, clock: ManualClock) -> None:
-    """Renewals, progress, ends, cancels and trims of the same executions, in whatever order they come."""
+    """Renewals, progress, ends, cancels and trims of the same executions, in whatever order they
+    come.
+    """
     async with engines(options, 4, clock) as several:
         for turn in range(4):
             handles = await hold(several[0], ROWS, 0)

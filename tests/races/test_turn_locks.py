@@ -1,4 +1,6 @@
-"""A turn locks what it ends, in the order of keys, and only then what it takes, which waits for nobody."""
+"""A turn locks what it ends, in the order of keys, and only then what it takes, which waits for
+nobody.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def worker(name: str, ttl_ms: int = 60_000) -> ClaimPolicy:
 
 
 async def half_held(engine: Engine, ttl_ms: int = 60_000) -> list[Work]:
-    """Of neighbours by key one is held and one waits; a claim meets those that wait in the order opposite to that of keys."""
+    """Of neighbours by key one is held and one waits; a claim meets those that wait in the order
+    opposite to that of keys.
+    """
     await create_all(
         engine,
         (
@@ -66,7 +70,9 @@ async def test_nothing_is_taken_while_an_end_waits(options: Options, clock: Manu
 
 
 async def test_what_is_taken_after_a_wait_is_taken_at_that_time(options: Options) -> None:
-    """One that somebody else held meanwhile is not taken before he gave it back, and the lease is as long as was asked for."""
+    """One that somebody else held meanwhile is not taken before he gave it back, and the lease is
+    as long as was asked for.
+    """
     ttl_ms = 60_000
     async with engines(options, 2) as (first, second):
         works = await half_held(first)
@@ -161,7 +167,9 @@ async def test_turns_beside_cancels_and_revokes_of_what_they_end_and_take(
 
 
 async def test_a_turn_beside_grants_that_are_dropped(options: Options, clock: ManualClock) -> None:
-    """It takes grants away in the order of keys like everybody else, while it holds what it has ended and taken."""
+    """It takes grants away in the order of keys like everybody else, while it holds what it has
+    ended and taken.
+    """
     async with engines(options, 2, clock) as several:
         works = await half_held(several[0])
         args = (

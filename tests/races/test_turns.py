@@ -1,4 +1,6 @@
-"""Ends and claims that share a statement, beside everybody else: one end stands, and each row has one taker."""
+"""Ends and claims that share a statement, beside everybody else: one end stands, and each row has
+one taker.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,8 @@ async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualC
 async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
     """Ended or lost, and never both; who was too late has taken his next all the same.
 
-    Of several some may be too late although one was not: what he sent in time comes after them to the row.
+    Of several some may be too late although one was not: what he sent in time comes after them to
+    the row.
     """
     taken, ttl_ms, names = Taken(), 10_000, ("one", "two", "three")
 

@@ -97,7 +97,8 @@ def server(store_url: str, folder: Path, port: int | None = None) -> Iterator[Se
 
 
 class Thief:
-    """Between client and server: once told a path, it lets the request through, waits for the first byte of the answer,
+    """Between client and server: once told a path, it lets the request through, waits for the first
+    byte of the answer,
     kills the server as the machine would, and delivers nothing."""
 
     def __init__(self, target: ServerProcess) -> None:

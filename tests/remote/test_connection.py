@@ -23,7 +23,9 @@ HANG_UP = b""
 
 
 class Scripted:
-    """Answers each request of each connection with the next pieces; nothing more comes unless the last of them is HANG_UP."""
+    """Answers each request of each connection with the next pieces; nothing more comes unless the
+    last of them is HANG_UP.
+    """
 
     def __init__(self, *answers: Sequence[bytes]) -> None:
         self._answers = iter(answers)

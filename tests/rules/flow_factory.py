@@ -1,4 +1,6 @@
-"""Rows of a flow for rule tests: an execution that waits, its upstreams, the edges between them and the group that counts."""
+"""Rows of a flow for rule tests: an execution that waits, its upstreams, the edges between them and
+the group that counts.
+"""
 
 from __future__ import annotations
 

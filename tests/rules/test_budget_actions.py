@@ -1,4 +1,6 @@
-"""What the refusal of a report does to the execution it names, in every state the execution may be in."""
+"""What the refusal of a report does to the execution it names, in every state the execution may be
+in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reports are decided on what was read and applied to what is stored: wherever the bounds hold, deciding anew says the same."""
+"""Reports are decided on what was read and applied to what is stored: wherever the bounds hold,
+deciding anew says the same.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ def test_what_is_stored_afterwards_is_what_the_decisions_say(
     soft: dict[str, int],
     some: list[Any],
 ) -> None:
-    """The stored values moved since they were read: the plan applies to them as the oracle would, or not at all."""
+    """The stored values moved since they were read: the plan applies to them as the oracle would,
+    or not at all.
+    """
     known, found = counted(read, hard, soft, some)
     stored = {name: now[name] for name in read}
     store = made.seeded(books(known.policy, stored))

@@ -1,4 +1,6 @@
-"""Giving back what an execution was charged with, starting anew, forgetting keys, and finding contradictions."""
+"""Giving back what an execution was charged with, starting anew, forgetting keys, and finding
+contradictions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Counting how upstreams ended: every policy, every order of outcomes, one at a time and several at once."""
+"""Counting how upstreams ended: every policy, every order of outcomes, one at a time and several at
+once.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def world(
 def end(
     store: MemoryStore, *ends: Ended, siblings: Sequence[int] = (), told: Sequence[int] = ()
 ) -> Count:
-    """As the engine does it: the group and the child are read, the ends counted, and what follows is committed together."""
+    """As the engine does it: the group and the child are read, the ends counted, and what follows
+    is committed together.
+    """
     before, child = only(store, EdgeGroup), found(store)
     counted = edges.count(before, ends, NOW)
     others = {"siblings": [ident(n).uuid for n in siblings], "told": [ident(n).uuid for n in told]}

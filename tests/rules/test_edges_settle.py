@@ -1,4 +1,6 @@
-"""What the ends of upstreams do around the group: siblings, data passing, and children in every state."""
+"""What the ends of upstreams do around the group: siblings, data passing, and children in every
+state.
+"""
 
 from __future__ import annotations
 

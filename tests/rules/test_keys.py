@@ -133,7 +133,8 @@ def test_seeding_beside_another_active_key() -> None:
         and decision.error.kind is ValidationKind.INVALID_INPUT
     )
     assert decision.error.detail == (
-        'seed_waitpoint_hmac_secret: a different kid "k1" is already active; use rotate_waitpoint_hmac_secret_all to change kid'
+        'seed_waitpoint_hmac_secret: a different kid "k1" is already active; use '
+        "rotate_waitpoint_hmac_secret_all to change kid"
     )
 
 
@@ -234,7 +235,9 @@ def test_two_rotations_at_once_leave_one_active_key() -> None:
 
 
 def test_three_keys_in_a_row() -> None:
-    """A token of the first stays good to the last millisecond of its own grace, however many keys follow."""
+    """A token of the first stays good to the last millisecond of its own grace, however many keys
+    follow.
+    """
     first = key("A", secret=b"a" * 32)
     token = mint(first, IDENT, WAITPOINT_ID)
     _, store = rotation((first,), "B", b"b" * 32)

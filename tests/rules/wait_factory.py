@@ -1,4 +1,6 @@
-"""Rows around a suspension: itself, the waitpoints it listens on, signals, and the keys that sign tokens."""
+"""Rows around a suspension: itself, the waitpoints it listens on, signals, and the keys that sign
+tokens.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ class Page:
     async def click(self, selector: str) -> None:
         """Where the thing is, as a hand would, and until the next page has loaded."""
         await self.run(
-            f"thing = document.querySelector({selector!r}); thing.scrollIntoView(); box = thing.getBoundingClientRect(); 0"
+            f"thing = document.querySelector({selector!r}); thing.scrollIntoView(); box = "
+            f"thing.getBoundingClientRect(); 0"
         )
         x, y = await self.run("[box.x + box.width / 2, box.y + box.height / 2]")
         self._events.clear()

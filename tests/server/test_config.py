@@ -245,7 +245,8 @@ def test_open_only_to_this_machine_and_only_in_development(
 def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     path = tmp_path / "ff.toml"
     path.write_text(
-        'lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n'
+        'lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = '
+        "7\n"
     )
     file = read_config_file(str(path))
     found = load_settings({"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DRAIN_S": "4"}, file)

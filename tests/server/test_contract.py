@@ -31,11 +31,15 @@ CHECKS = (
     response_schema_conformance,
 )
 SHORT = {"timeout_ms": 0, "block_ms": 0, "wait_ms": 0}
-"""Nothing happens while a generated call waits, so waiting would only take time: of every wait, the least is asked for."""
+"""Nothing happens while a generated call waits, so waiting would only take time: of every wait, the
+least is asked for.
+"""
 
 
 def _readable(schema: Any) -> Any:
-    """Schemathesis writes `prefixItems` as the `items` of an older draft, and then refuses that as none of this draft."""
+    """Schemathesis writes `prefixItems` as the `items` of an older draft, and then refuses that as
+    none of this draft.
+    """
     if isinstance(schema, list):
         return [_readable(each) for each in schema]
     if not isinstance(schema, dict):
@@ -50,12 +54,16 @@ schema = schemathesis.openapi.from_dict(_readable(json.loads(document())))
 pushed = schema.exclude(
     path_regex=r"^/v1/(completions|events/.*|executions/.*/stream/events)$"
 ).exclude(path="/metrics")
-"""What is pushed has no end, so nothing can be said of its whole; the tests of server-sent events read those routes."""
+"""What is pushed has no end, so nothing can be said of its whole; the tests of server-sent events
+read those routes.
+"""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """One server for all examples, on a loop of its own: what is generated is sent by code that blocks."""
+    """One server for all examples, on a loop of its own: what is generated is sent by code that
+    blocks.
+    """
     started, stop, found = threading.Event(), asyncio.Event(), []
     loop = asyncio.new_event_loop()
 

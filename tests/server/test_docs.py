@@ -28,7 +28,10 @@ def script_of(page: Path, port: int) -> str:
     blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
     address = f"127.0.0.1:{port}"
     text = _STEP.join(blocks).replace("127.0.0.1:9090", address)
-    return f"set -euo pipefail\nset -m\nexport FF_LISTEN_ADDR={address}\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{text}"
+    return (
+        f"set -euo pipefail\nset -m\nexport FF_LISTEN_ADDR={address}\ntrap 'kill $(jobs -p) "
+        f"2> /dev/null || true' EXIT\n{text}"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -53,7 +56,9 @@ def test_every_command_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 def test_the_curl_examples_of_the_readme_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As printed, but for the port, which is a free one, and for the id, which is that of the first answer."""
+    """As printed, but for the port, which is a free one, and for the id, which is that of the first
+    answer.
+    """
     block = _OVER_HTTP.search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert block is not None
     address = f"127.0.0.1:{free_port()}"

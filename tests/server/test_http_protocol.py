@@ -192,7 +192,10 @@ async def test_strangers_that_idle_keep_no_place_from_token_holders(
 
 @memory
 async def test_strangers_that_do_not_finish_their_request_make_room_too(engine: Engine) -> None:
-    begun = b"POST /approve/x/y HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt="
+    begun = (
+        b"POST /approve/x/y HTTP/1.1\r\nHost: x\r\nContent-Type: "
+        b"application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt="
+    )
     async with served(engine, max_connections=10) as client:
         slow = [await _silent(client) for _ in range(9)]
         for each in slow:

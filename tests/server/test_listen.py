@@ -12,7 +12,9 @@ from flowfabric.server.lifecycle import address, bind
 
 
 async def test_answers_go_out_at_once() -> None:
-    """What a client is sent in two parts would otherwise wait for it to have acknowledged the first, which takes 40 ms."""
+    """What a client is sent in two parts would otherwise wait for it to have acknowledged the
+    first, which takes 40 ms.
+    """
     met: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
 
     class Here(asyncio.Protocol):

@@ -396,7 +396,10 @@ async def test_a_schedule_is_stored_in_its_namespace(engine: Engine, tmp_path: P
 
 @memory
 async def test_filling_in_changes_nothing_else(engine: Engine, tmp_path: Path) -> None:
-    text = '{"lane_id": "default", "input": {"n": 123456789012345678901234567890, "x": 1.50, "namespace": "theirs", "é": [ ]}}'
+    text = (
+        '{"lane_id": "default", "input": {"n": 123456789012345678901234567890, "x": 1.50, '
+        '"namespace": "theirs", "é": [ ]}}'
+    )
     async with shared(engine, tmp_path) as (ann, _, _):
         made = await ann.send(
             "POST",

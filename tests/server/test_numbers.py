@@ -64,7 +64,9 @@ async def test_leading_zeros_of_a_partition_do_not_count(engine: Engine) -> None
     "last", ["\xb2:0-0", "\xb2", f"{HUGE}:0-0", f"0:{HUGE}", "-1:0-0", "0:\xb2-0"]
 )
 async def test_a_last_event_id_that_was_not_sent(engine: Engine, last: str) -> None:
-    """The byte itself, which is a digit in Latin-1 and no number; a client library would send it as UTF-8."""
+    """The byte itself, which is a digit in Latin-1 and no number; a client library would send it as
+    UTF-8.
+    """
     ident, _ = await running(engine)
     path = f"/v1/executions/{quoted(ident)}/attempts/0/stream/events"
     async with served(engine) as client, wire(client) as raw:

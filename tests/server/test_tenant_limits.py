@@ -118,7 +118,9 @@ async def test_limits_of_another_are_not_there(engine: Engine, tmp_path: Path) -
 async def test_limits_created_by_a_tenant_are_in_its_namespace(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """Without a namespace it is of the token's; with another, or with an id that is taken elsewhere, it is refused."""
+    """Without a namespace it is of the token's; with another, or with an id that is taken
+    elsewhere, it is refused.
+    """
     async with tenants(engine, tmp_path) as (ann, bob):
         quotas = {"window_seconds": 1, "max_requests_per_window": 1, "max_concurrent": 1}
         for path, body, key in (

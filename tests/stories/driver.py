@@ -12,7 +12,9 @@ from .story import Story, left, sound
 
 FIRST_PAUSE_MS, DAY_MS = 15_000, 86_400_000
 MAX_STOPS, MOST_AT_ONCE = 500, 20
-"""What was held back at the moment of a reset is let go, and held back again, until that moment has passed."""
+"""What was held back at the moment of a reset is let go, and held back again, until that moment has
+passed.
+"""
 
 
 class World:

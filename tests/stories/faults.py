@@ -1,4 +1,6 @@
-"""What happens to the processes of a story while it goes on. Each strikes at a write, before it or right after it."""
+"""What happens to the processes of a story while it goes on. Each strikes at a write, before it or
+right after it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from .story import Story, sound
 NEIGHBOUR = "acme"
 HOUR_MS = 3_600_000
 STEPS_MS = (5 * HOUR_MS, -HOUR_MS)
-"""Beyond every lease, timeout and deadline; and back, where time stands until the clock has caught up."""
+"""Beyond every lease, timeout and deadline; and back, where time stands until the clock has caught
+up.
+"""
 SOON = 12
 """Within so many of its writes, who came after meets who was there before."""
 
@@ -41,7 +45,9 @@ class Cast:
         return Process(self.base.store, app, works=works, leads=leads)
 
     async def until(self, one: Process, span: int | None = None) -> bool:
-        """Everybody goes on until this one stands still; or until everything is over, and it does not."""
+        """Everybody goes on until this one stands still; or until everything is over, and it does
+        not.
+        """
         write, after = self.chance.randint(1, span or self.span), self.chance.random() < 0.5
         one.gate.at(write, after=after)
         stands = await self.world.run(*self.others, self.first) is one
@@ -113,7 +119,9 @@ async def leader_change(cast: Cast, others: Faults) -> None:
 
 
 async def second_tenant(cast: Cast, others: Faults) -> None:
-    """The same story happens in another namespace, under the same names, and does not wait for a process that stands still."""
+    """The same story happens in another namespace, under the same names, and does not wait for a
+    process that stands still.
+    """
     neighbour = cast.kind(cast.base, cast.clock, NEIGHBOUR)
     alone = World(cast.base, cast.clock, neighbour)
     await neighbour.begin()

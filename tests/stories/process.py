@@ -1,4 +1,6 @@
-"""A process in a test: its own engine, worker and loops on a store that others use too, and a point at which it stands still."""
+"""A process in a test: its own engine, worker and loops on a store that others use too, and a point
+at which it stands still.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ PATIENCE_S = 60.0
 
 
 class Gate:
-    """A store as one process sees it. At the n-th write, before it or right after it, the process stands still."""
+    """A store as one process sees it. At the n-th write, before it or right after it, the process
+    stands still.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -98,7 +102,9 @@ class Process:
         self._passing: asyncio.Task[int] | None = None
 
     async def settle(self) -> int | None:
-        """Everything it can do without time passing, and how much that was; None when it came to stand still."""
+        """Everything it can do without time passing, and how much that was; None when it came to
+        stand still.
+        """
         passing = self._passing = asyncio.create_task(self._settled())
         halting = asyncio.create_task(self.gate.halted.wait())
         await asyncio.wait(

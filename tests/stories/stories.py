@@ -20,7 +20,8 @@ NEW_AGAIN = Retry(max=30, backoff="fixed", base="20s")
 
 
 class Order(Story):
-    """A parent whose children book, sleep, fail, take too long, ask two people, wait for a budget, one at a time.
+    """A parent whose children book, sleep, fail, take too long, ask two people, wait for a budget,
+    one at a time.
 
     A third child asks in vain, until its deadline.
     """
@@ -99,7 +100,8 @@ class Order(Story):
 class Quotes(Story):
     """A flow that needs two of four quotes, under a quota and a budget.
 
-    One fails, then takes too long; one waits for the budget until its deadline; the worker of one loses its lease; one is not due
+    One fails, then takes too long; one waits for the budget until its deadline; the worker of one
+    loses its lease; one is not due
     before the others are enough, and is called off.
     """
 
@@ -199,9 +201,11 @@ class Quotes(Story):
 
 
 class Yard(Story):
-    """Children that lose their lease to an operator and to time while they hold a place of a quota, and ask two people.
+    """Children that lose their lease to an operator and to time while they hold a place of a quota,
+    and ask two people.
 
-    The parent is cancelled while they wait, and replayed: the children go on behind the steps they had done.
+    The parent is cancelled while they wait, and replayed: the children go on behind the steps they
+    had done.
     """
 
     losses = 1

@@ -1,4 +1,6 @@
-"""What the stories share: an app that may be of either version, people who act from outside, and a look at what is stored."""
+"""What the stories share: an app that may be of either version, people who act from outside, and a
+look at what is stored.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ STAYS = {
 
 
 class Story(ABC):
-    """What happens to the runs of one tenant. What it notes outlives every process, as the world outside does."""
+    """What happens to the runs of one tenant. What it notes outlives every process, as the world
+    outside does.
+    """
 
     losses = 0
     """How often the story itself takes a lease away."""

@@ -1,4 +1,6 @@
-"""Stories in which most features meet end as they should, whatever happens to the processes they happen in."""
+"""Stories in which most features meet end as they should, whatever happens to the processes they
+happen in.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ SPAN = {Order: 80, Quotes: 52, Yard: 95}
 """How many writes they take at the least: a fault strikes at one of them."""
 MEMORY_ROUNDS = int(os.environ.get("FF_STORY_ROUNDS", 5))
 ROUNDS = max(MEMORY_ROUNDS // 5, 1)
-"""What happens on the other stores is the same, and takes longer. FF_STORY_ROUNDS=100 looks further."""
+"""What happens on the other stores is the same, and takes longer. FF_STORY_ROUNDS=100 looks
+further.
+"""
 NIGHTLY_ROUNDS = 100
-"""Enough to strike at nearly every write, those included that only a repair by the loops makes good."""
+"""Enough to strike at nearly every write, those included that only a repair by the loops makes
+good.
+"""
 
 kinds = pytest.mark.parametrize(
     "kind",

@@ -49,7 +49,9 @@ def edge_id(up: str, down: str) -> UUID:
 
 
 async def sound() -> Tables:
-    """A quorum that has fired, a failure that has spread, and some that wait. A moment lies between any two steps."""
+    """A quorum that has fired, a failure that has spread, and some that wait. A moment lies between
+    any two steps.
+    """
     clock = ManualClock()
     engine = Engine(MemoryStore(clock), seed=1)
     nodes = [CreateExecutionArgs(execution_id=ident, lane_id=name) for name, ident in NODES.items()]
@@ -224,10 +226,14 @@ def queued(tables: Tables, name: str) -> None:
 
 Damage = Callable[[Tables], None]
 ALWAYS: dict[Damage, str] = {
-    an_edge_was_counted_twice: "counts (3, 1, 0) satisfied, impossible and open edges, found (2, 1, 0)",
-    an_edge_was_not_counted: "counts (0, 0, 1) satisfied, impossible and open edges, found (1, 0, 0)",
-    a_lost_edge_is_in_no_bucket: "counts (0, 0, 0) satisfied, impossible and open edges, found (0, 1, 0)",
-    an_applied_edge_has_no_state: "counts (0, 0, 0) satisfied, impossible and open edges, found (0, 0, 0)",
+    an_edge_was_counted_twice: "counts (3, 1, 0) satisfied, impossible and open edges, found (2, "
+    "1, 0)",
+    an_edge_was_not_counted: "counts (0, 0, 1) satisfied, impossible and open edges, found (1, "
+    "0, 0)",
+    a_lost_edge_is_in_no_bucket: "counts (0, 0, 0) satisfied, impossible and open edges, found "
+    "(0, 1, 0)",
+    an_applied_edge_has_no_state: "counts (0, 0, 0) satisfied, impossible and open edges, found "
+    "(0, 0, 0)",
     a_group_is_gone: "1 applied edges without a group",
     a_group_fired_too_early: "satisfied with 0 satisfied, 0 impossible, 1 open",
     a_group_gave_up_too_early: "impossible with 0 satisfied, 0 impossible, 1 open",

@@ -34,7 +34,9 @@ Plant = Callable[[Tables], None]
 
 
 async def make() -> Tables:
-    """One is under a budget and a quota and has spent, another is held by a budget that it is not attached to."""
+    """One is under a budget and a quota and has spent, another is held by a budget that it is not
+    attached to.
+    """
     engine = Engine(MemoryStore(ManualClock()))
     limits = {"dimensions": ["t"], "hard_limits": [9], "soft_limits": [0]}
     await engine.create_budget(CreateBudgetArgs(budget_id=BUDGET, namespace="a", **limits))

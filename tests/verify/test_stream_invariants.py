@@ -47,7 +47,9 @@ Plant = Callable[[Tables], None]
 
 
 async def make() -> Tables:
-    """Two attempts: of the first many frames are trimmed, of the second the last one, which was live, is forgotten."""
+    """Two attempts: of the first many frames are trimmed, of the second the last one, which was
+    live, is forgotten.
+    """
     clock = ManualClock()
     engine = Engine(MemoryStore(clock))
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT, policy=POLICY))

@@ -71,7 +71,9 @@ async def send(engine: Engine, name: str, to: BoundWaitpoint, word: str, number:
 
 
 async def sound() -> Tables:
-    """One of each: waiting, resumed, running again, timed out, cancelled, and one with a mailbox made ahead."""
+    """One of each: waiting, resumed, running again, timed out, cancelled, and one with a mailbox
+    made ahead.
+    """
     clock = ManualClock()
     engine = Engine(MemoryStore(clock), seed=1)
     await engine.seed_waitpoint_hmac_secret("k1", "2a" * 32)

@@ -1,4 +1,6 @@
-"""A worker process of the demo: an App, a task and a Worker as anybody would write them, and a report of each end on stdout."""
+"""A worker process of the demo: an App, a task and a Worker as anybody would write them, and a
+report of each end on stdout.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def say(kind: str, **facts: object) -> None:
 
 
 class Reporter:
-    """Prints the outcome of each write by a lease holder. A late write is refused, once or more often; it is printed once."""
+    """Prints the outcome of each write by a lease holder. A late write is refused, once or more
+    often; it is printed once.
+    """
 
     def __init__(self) -> None:
         self._refused: set[bytes] = set()

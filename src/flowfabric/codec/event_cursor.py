@@ -1,4 +1,6 @@
-"""Where a subscriber stands. Opaque to its holder: a family byte, then the number of the last event it saw."""
+"""Where a subscriber stands. Opaque to its holder: a family byte, then the number of the last event
+it saw.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Frame ids, `<ms>-<seq>`, and the cursors a reader writes: an id, a bare `<ms>`, `start` or `end`."""
+"""Frame ids, `<ms>-<seq>`, and the cursors a reader writes: an id, a bare `<ms>`, `start` or
+`end`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ UpperBound = tuple[int, int | None]
 MAX_CURSOR_CHARS = 64
 MAX_NUMBER = 2**63 - 1
 MAX_SENT = 2**64 - 1
-"""Clients send unsigned 64-bit numbers; one above MAX_NUMBER is after every frame and is read as MAX_NUMBER."""
+"""Clients send unsigned 64-bit numbers; one above MAX_NUMBER is after every frame and is read as
+MAX_NUMBER.
+"""
 START, END = "start", "end"
 _BEFORE_ALL: FrameId = (0, 0)
 _BEHIND_ALL: FrameId = (MAX_NUMBER, MAX_NUMBER)
@@ -27,7 +31,9 @@ def frame_id(ts_ms: int, seq: int) -> str:
 
 
 def lower_bound(text: object, field: str = "from") -> FrameId | None:
-    """The first id that counts, or None from the start. A bare `<ms>` begins with that millisecond."""
+    """The first id that counts, or None from the start. A bare `<ms>` begins with that
+    millisecond.
+    """
     if text == START:
         return None
     if text == END:
@@ -37,7 +43,9 @@ def lower_bound(text: object, field: str = "from") -> FrameId | None:
 
 
 def upper_bound(text: object, field: str = "to") -> UpperBound | None:
-    """The last id that counts, or None to the end. A bare `<ms>` has no seq: it takes in all of that millisecond."""
+    """The last id that counts, or None to the end. A bare `<ms>` has no seq: it takes in all of
+    that millisecond.
+    """
     if text == END:
         return None
     if text == START:

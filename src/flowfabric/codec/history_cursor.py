@@ -1,4 +1,6 @@
-"""Where a page of a history ended. Opaque to its holder: text that names its subject, so that it fits no other."""
+"""Where a page of a history ended. Opaque to its holder: text that names its subject, so that it
+fits no other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Waitpoint tokens: `kid:hex`, where hex is HMAC-SHA256 over kid, execution and waitpoint. Whoever has one may signal."""
+"""Waitpoint tokens: `kid:hex`, where hex is HMAC-SHA256 over kid, execution and waitpoint. Whoever
+has one may signal.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def signed(key: HmacKey, message: bytes) -> str:
 
 
 def sealed(token: str) -> str:
-    """What is stored of a token: the digits that listings show, and a digest. Nothing opens by it."""
+    """What is stored of a token: the digits that listings show, and a digest. Nothing opens by
+    it.
+    """
     if not token:
         return ""
     return f"{fingerprint(token)[1]}:{hashlib.sha256(token.encode()).hexdigest()}"
@@ -50,7 +54,9 @@ def digits_of(stored: str) -> str:
 def of_approver(
     stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str
 ) -> str | None:
-    """The token of an approver's link, by the key the waitpoint's own token was made with; none if that key is gone."""
+    """The token of an approver's link, by the key the waitpoint's own token was made with; none if
+    that key is gone.
+    """
     key = next((key for key in keys if _is_of(stored, key)), None)
     return None if key is None else mint(key, execution, waitpoint, approver)
 
@@ -88,7 +94,9 @@ def verify(
     now_ms: int,
     approvers: Sequence[str] = (),
 ) -> str:
-    """Whose link it is, "" for the waitpoint's own token. Raises unless it is one of these and its key still counts."""
+    """Whose link it is, "" for the waitpoint's own token. Raises unless it is one of these and its
+    key still counts.
+    """
     if not token:
         raise _refused("missing_token")
     shape = _SHAPE.match(token) if len(token) <= MAX_TOKEN_BYTES else None
@@ -130,7 +138,9 @@ def _refused(code: str) -> ValidationError:
 
 
 def fingerprint(token: str) -> tuple[str, str]:
-    """The key's id and the first digits: enough to tell tokens apart, and of no use to anybody else."""
+    """The key's id and the first digits: enough to tell tokens apart, and of no use to anybody
+    else.
+    """
     shape = _SHAPE.match(token)
     return (shape[1], shape[2][:FINGERPRINT_DIGITS]) if shape else ("", "")
 

@@ -93,11 +93,13 @@ async def connect(
     settings: Settings | None = None,
     **tuning: Any,
 ) -> EngineProtocol:
-    """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with background loops running.
+    """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with
+    background loops running.
 
     `http://host:port` is the engine of a server, which has its own loops; it takes a `token`.
 
-    The loops move executions that wait for a time: retries, delays, expired leases, deadlines, retention. One process
+    The loops move executions that wait for a time: retries, delays, expired leases, deadlines,
+    retention. One process
     is enough; `loops=False` leaves them to another.
     """
     if isinstance(url, str) and is_http(url):
@@ -130,7 +132,9 @@ async def connect_store(
 
 
 async def ensure_signing_key(engine: LocalEngineProtocol, kid: str, secret_hex: str) -> bool:
-    """A store without a key for waitpoint tokens gets this one. False when it signs with another, which is kept."""
+    """A store without a key for waitpoint tokens gets this one. False when it signs with another,
+    which is kept.
+    """
     current = (await engine.list_waitpoint_hmac_kids()).current_kid
     if current is not None and current != kid:
         return False
@@ -154,9 +158,11 @@ async def look_at(url: str) -> EngineProtocol:
 
 
 async def look_at_store(url: str) -> Engine:
-    """An engine for reads of an existing database: it creates, migrates and starts nothing. Close it; do not enter it.
+    """An engine for reads of an existing database: it creates, migrates and starts nothing. Close
+    it; do not enter it.
 
-    On Postgres it is `connect(url, loops=False)`, which leaves the schema alone until the engine is entered.
+    On Postgres it is `connect(url, loops=False)`, which leaves the schema alone until the engine is
+    entered.
     """
     if not isinstance(url, str) or not url or is_http(url):
         raise ConfigError("url: expected sqlite:///path, a file path or postgresql://host/database")

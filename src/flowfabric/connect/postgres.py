@@ -98,9 +98,11 @@ class PostgresBackend:
         clock: Clock | None = None,
         **tuning: Any,
     ) -> Engine:
-        """Opens postgresql://user@host/database. The schema must exist (`flowfabric migrate URL`), or say migrate=True.
+        """Opens postgresql://user@host/database. The schema must exist (`flowfabric migrate URL`),
+        or say migrate=True.
 
-        Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this many connections, and
+        Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this
+        many connections, and
         pooler=True behind a transaction-mode pooler.
         """
         options = postgres_options(url, **tuning)

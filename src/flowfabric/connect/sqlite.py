@@ -65,7 +65,9 @@ class SqliteBackend:
     async def new(
         cls, path: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any
     ) -> Engine:
-        """Opens a path, a file: URI or `:memory:`. Needs FF_DEV_MODE=1 in the environment, or dev=True."""
+        """Opens a path, a file: URI or `:memory:`. Needs FF_DEV_MODE=1 in the environment, or
+        dev=True.
+        """
         if not dev and os.environ.get(DEV_MODE) != "1":
             raise RequiresDevMode
         return sqlite_engine(open_store(path, **_checked(tuning)), settings)

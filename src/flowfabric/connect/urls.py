@@ -30,7 +30,9 @@ def is_in_memory(url: str) -> bool:
 
 
 def sqlite_path(url: str) -> str:
-    """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
+    """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path
+    already.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
         if _POSTGRES_PAIRS.match(url):  # not shown: it may hold a password
@@ -41,6 +43,7 @@ def sqlite_path(url: str) -> str:
         return url
     if scheme != "sqlite":
         raise ConfigError(
-            f"url: {scheme}:// is not supported here; use memory://, sqlite:///path, postgresql://host/database or http://host:port"
+            f"url: {scheme}:// is not supported here; use memory://, sqlite:///path, "
+            f"postgresql://host/database or http://host:port"
         )
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"

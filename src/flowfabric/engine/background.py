@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class LoopSettings(Struct, frozen=True):
-    """The longest sleep of each loop; a due time ends it earlier. `wanted` narrows the work of this process."""
+    """The longest sleep of each loop; a due time ends it earlier. `wanted` narrows the work of this
+    process.
+    """
 
     lease_expiry_ms: int = 1_500
     delayed_promoter_ms: int = 750

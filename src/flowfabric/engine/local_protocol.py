@@ -1,4 +1,6 @@
-"""What an engine on a store offers beyond `EngineProtocol`: maintenance, scheduling and reads that HTTP does not carry."""
+"""What an engine on a store offers beyond `EngineProtocol`: maintenance, scheduling and reads that
+HTTP does not carry.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ class Binder(Protocol):
 
 
 class operation(Generic[P, R]):  # noqa: N801
-    """Declares the method of a part as an operation. It is bound on first use and then kept on the instance."""
+    """Declares the method of a part as an operation. It is bound on first use and then kept on the
+    instance.
+    """
 
     def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
         self._method = method

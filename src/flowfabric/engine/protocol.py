@@ -57,7 +57,9 @@ class EngineProtocol(ABC):
     """Operations raise `EngineError`s; a refused call changes nothing."""
 
     may_wait = False
-    """True when a call is a round trip to a server, so that one call that waits there beats several that do not."""
+    """True when a call is a round trip to a server, so that one call that waits there beats several
+    that do not.
+    """
 
     @abstractmethod
     def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
@@ -116,11 +118,13 @@ class EngineProtocol(ABC):
     async def claim(
         self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy
     ) -> Handle | None:
-        """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
+        """The best execution of a lane that these capabilities can run, or None. Waits up to
+        `policy.max_wait_ms`.
+        """
         found = await self.claim_many(lane, capabilities, policy, 1)
         return found[0].handle if found else None
 
-    async def call_off(self, worker_instance_id: str) -> None:
+    async def call_off(self, worker_instance_id: str) -> None:  # noqa: B027
         """Answers claims of this worker that wait on a server; without a server there are none."""
 
     @abstractmethod

@@ -132,7 +132,9 @@ class _Delegation:
 
 
 class Proxy(_Delegation, EngineProtocol):
-    """Around any engine. Calls that the inner engine makes of its own operations are not wrapped."""
+    """Around any engine. Calls that the inner engine makes of its own operations are not
+    wrapped.
+    """
 
 
 class LocalProxy(_Delegation, LocalEngineProtocol):

@@ -48,7 +48,9 @@ def from_core_row(row: Row) -> Execution:
 
 
 def check_readable(execution: Execution) -> Execution:
-    """Refuses an execution with an unreadable list column; without the list it could run where it must not."""
+    """Refuses an execution with an unreadable list column; without the list it could run where it
+    must not.
+    """
     column = damaged_list(execution)
     if column:
         raise Corruption(f"{column} cannot be read", execution.id)
@@ -72,9 +74,11 @@ class Snapshots:
         limits: Limits | None = None,
         with_lists: bool = False,
     ) -> Snapshot:
-        """The execution with its current attempt, or the attempt `attempt_index`, and what else a rule needs.
+        """The execution with its current attempt, or the attempt `attempt_index`, and what else a
+        rule needs.
 
-        The inbound group is found by the flow, which never changes once it is set. `with_lists`: the rule reads the
+        The inbound group is found by the flow, which never changes once it is set. `with_lists`:
+        the rule reads the
         list columns, so they must be readable.
         """
         key = (ident.partition_index, ident.uuid)

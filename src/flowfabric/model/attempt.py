@@ -45,7 +45,9 @@ class Attempt(Struct, frozen=True):
 
 
 ATTEMPT_TIMEOUT = "attempt_timeout"
-"""The category of an attempt that ran for longer than its timeout; the retry policy decides about it."""
+"""The category of an attempt that ran for longer than its timeout; the retry policy decides about
+it.
+"""
 
 
 class FailureClass(StrEnum):

@@ -21,7 +21,9 @@ MAX_USAGE_KEY_BYTES = 1_024
 
 
 class HardLimitAction(StrEnum):
-    """What a refused report does to the execution it names. Any other word refuses the report and no more."""
+    """What a refused report does to the execution it names. Any other word refuses the report and
+    no more.
+    """
 
     REJECT = "reject"
     FAIL_EXECUTION = "fail_execution"
@@ -38,7 +40,8 @@ ACTIONS = (
 
 
 class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by itself.
+    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by
+    itself.
 
     Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
     """
@@ -58,7 +61,9 @@ class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
 
 
 class UpdateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """All limits of a budget as they are from now on: what is not named here is no limit any more. `by` is told in the event."""
+    """All limits of a budget as they are from now on: what is not named here is no limit any more.
+    `by` is told in the event.
+    """
 
     budget_id: UUID
     on_hard_limit: str = HardLimitAction.REJECT
@@ -120,7 +125,9 @@ class ReportUsageAdminArgs(Struct, frozen=True, kw_only=True):
 
 
 class RecordSpendArgs(Struct, frozen=True, kw_only=True):
-    """Spending of one execution, which can be given back. An empty key switches deduplication off."""
+    """Spending of one execution, which can be given back. An empty key switches deduplication
+    off.
+    """
 
     budget_id: UUID
     execution_id: ExecutionId
@@ -141,7 +148,9 @@ class SoftBreach(Struct, frozen=True, tag=True):
 
 
 class HardBreach(Struct, frozen=True, tag=True):
-    """Not counted. `current_usage` is what is stored; `action` is what was done to the execution, if anything."""
+    """Not counted. `current_usage` is what is stored; `action` is what was done to the execution,
+    if anything.
+    """
 
     dimension: str
     current_usage: int
@@ -203,7 +212,8 @@ class Reconciliation(Struct, frozen=True):
 
 
 class StoredLimits(Limits, frozen=True):
-    """What `policy_json` says. `formerly` holds the hard limits of dimensions that were lowered; 0 stands for none.
+    """What `policy_json` says. `formerly` holds the hard limits of dimensions that were lowered; 0
+    stands for none.
 
     What was counted then may lie above the present limit.
     """

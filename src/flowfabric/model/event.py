@@ -36,7 +36,9 @@ class ScannerFilter(Struct, frozen=True):
 
 
 class LeaseEvent(Struct, frozen=True):
-    """`kind` is acquired, renewed, expired, reclaimed or revoked; `lease_id` is the lease's mark, not the id itself."""
+    """`kind` is acquired, renewed, expired, reclaimed or revoked; `lease_id` is the lease's mark,
+    not the id itself.
+    """
 
     cursor: bytes
     execution_id: ExecutionId
@@ -89,7 +91,9 @@ class Channel(StrEnum):
 
 
 class EventPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Events of one channel, and the cursor behind them. `trimmed` says that retention had removed some before these."""
+    """Events of one channel, and the cursor behind them. `trimmed` says that retention had removed
+    some before these.
+    """
 
     cursor: bytes
     trimmed: bool = False

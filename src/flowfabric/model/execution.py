@@ -23,7 +23,9 @@ MAX_BULK_CREATE = 10_000
 MAX_PRIORITY = 9_000
 MAX_REASON_BYTES = 4_096
 UNREADABLE = ("\0unreadable",)
-"""What a stored list that cannot be read is read as: a word that no caller can send, so nothing covers it."""
+"""What a stored list that cannot be read is read as: a word that no caller can send, so nothing
+covers it.
+"""
 _decode_tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -128,7 +130,9 @@ class Execution(Struct, frozen=True):
 
 
 class CreateExecutionArgs(Struct, frozen=True, gc=False, kw_only=True):
-    """What to run. `partition_id`, when given, must be the one inside the id; `now` defaults to the engine's clock."""
+    """What to run. `partition_id`, when given, must be the one inside the id; `now` defaults to the
+    engine's clock.
+    """
 
     execution_id: ExecutionId
     lane_id: str = "default"
@@ -154,7 +158,9 @@ class Created(Struct, frozen=True, tag=True, gc=False):
 
 
 class Duplicate(Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
-    """It exists already, under this id. To a create with a `key_digest` it tells the digest the key was taken with, if any."""
+    """It exists already, under this id. To a create with a `key_digest` it tells the digest the key
+    was taken with, if any.
+    """
 
     execution_id: ExecutionId
     key_digest: str | None = None
@@ -260,7 +266,9 @@ class ExecutionOutcome(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it ended as it did, if it did not succeed. What went wrong in an earlier try is not the reason."""
+        """Why it ended as it did, if it did not succeed. What went wrong in an earlier try is not
+        the reason.
+        """
         if self.terminal_outcome == "cancelled":
             return self.cancellation_reason or self.terminal_outcome
         told = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None

@@ -1,4 +1,6 @@
-"""Why an execution is not running: the reasons in the order in which they have to go away, with the facts behind each."""
+"""Why an execution is not running: the reasons in the order in which they have to go away, with the
+facts behind each.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MAX_DIMENSIONS_SEEN = 64
 
 
 class Why(StrEnum):
-    """The code of a reason. Those that are blocking reasons of the state vector are spelled as they are there."""
+    """The code of a reason. Those that are blocking reasons of the state vector are spelled as they
+    are there.
+    """
 
     ENDED = "ended"
     RUNNING = "running"
@@ -109,7 +113,9 @@ class NearWorker(Struct, frozen=True):
 
 
 class Routing(Struct, frozen=True, tag="routing"):
-    """`missing_everywhere` is what no live worker of the namespace and lane offers, not even for itself alone."""
+    """`missing_everywhere` is what no live worker of the namespace and lane offers, not even for
+    itself alone.
+    """
 
     required: tuple[str, ...]
     missing_everywhere: tuple[str, ...]
@@ -143,7 +149,9 @@ class Parent(Struct, frozen=True):
 
 
 class Parents(Struct, frozen=True, tag="parents"):
-    """`needed` of `total` parents have to succeed. Listed are those that have not ended, `more` are left out."""
+    """`needed` of `total` parents have to succeed. Listed are those that have not ended, `more` are
+    left out.
+    """
 
     policy: str
     needed: int
@@ -155,7 +163,9 @@ class Parents(Struct, frozen=True, tag="parents"):
 
 
 class Awaited(Struct, frozen=True):
-    """An open waitpoint of a suspension; no names means that any signal counts. Its token is not part of it."""
+    """An open waitpoint of a suspension; no names means that any signal counts. Its token is not
+    part of it.
+    """
 
     waitpoint_id: UUID
     waitpoint_key: str
@@ -226,7 +236,9 @@ class Explanation(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A budget as far as admission asks: its limits, what is used, and when it starts anew. `name` is that of the SDK, if any."""
+    """A budget as far as admission asks: its limits, what is used, and when it starts anew. `name`
+    is that of the SDK, if any.
+    """
 
     budget_id: str
     limits: dict[str, int]
@@ -236,7 +248,9 @@ class Budget(Struct, frozen=True):
 
 
 class Quota(Struct, frozen=True):
-    """A quota as far as admission asks: its limits, when the requests in its window were admitted, and the slots held."""
+    """A quota as far as admission asks: its limits, when the requests in its window were admitted,
+    and the slots held.
+    """
 
     quota_policy_id: UUID
     window_s: int

@@ -215,7 +215,9 @@ class Staged(Struct, frozen=True):
 
 
 class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
-    """`graph_revision`, kind and reference are accepted and not looked at: the staged edge is what counts."""
+    """`graph_revision`, kind and reference are accepted and not looked at: the staged edge is what
+    counts.
+    """
 
     flow_id: UUID
     edge_id: UUID
@@ -245,7 +247,9 @@ class ResolveDependencyArgs(Struct, frozen=True, kw_only=True):
 
 
 class Resolved(Struct, frozen=True):
-    """`status` is satisfied, impossible or already_resolved, for the edge; the rest tells what it led to."""
+    """`status` is satisfied, impossible or already_resolved, for the edge; the rest tells what it
+    led to.
+    """
 
     status: str
     group_state: str = "pending"
@@ -304,7 +308,9 @@ class FlowAlreadyTerminal(Struct, frozen=True, tag=True):
 
 
 class GraphEdge(Struct, frozen=True, gc=False):
-    """`downstream` waits for `upstream`. With a `data_passing_ref`, the upstream's result becomes the downstream's input."""
+    """`downstream` waits for `upstream`. With a `data_passing_ref`, the upstream's result becomes
+    the downstream's input.
+    """
 
     upstream: ExecutionId
     downstream: ExecutionId
@@ -403,7 +409,9 @@ class Incoming(Struct, frozen=True, tag=True):
 
 
 class FlowSummary(Struct, frozen=True):
-    """A row of `ff_flow_summary`: how many members are in which state, and what that makes of the flow."""
+    """A row of `ff_flow_summary`: how many members are in which state, and what that makes of the
+    flow.
+    """
 
     partition_key: int
     flow_id: UUID

@@ -8,7 +8,9 @@ from flowfabric.ids import ExecutionId
 
 
 class PartiallyCancelled(Struct, frozen=True, tag=True):
-    """The flow is cancelled, and some members could not be; they stay owed a cancel, and the reconciler tries again."""
+    """The flow is cancelled, and some members could not be; they stay owed a cancel, and the
+    reconciler tries again.
+    """
 
     cancellation_policy: str
     member_execution_ids: list[ExecutionId]

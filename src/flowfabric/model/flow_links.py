@@ -62,7 +62,8 @@ class Upstream(Struct, frozen=True, gc=False):
 
 
 class Parent(Struct, frozen=True, kw_only=True):
-    """The execution that a flow's members are children of. They are cancelled when it ends, except those in `detached`.
+    """The execution that a flow's members are children of. They are cancelled when it ends, except
+    those in `detached`.
 
     When all members have ended, the parent is signalled at its open waitpoints of this key.
     """

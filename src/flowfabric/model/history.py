@@ -14,7 +14,9 @@ MAX_HISTORY = 1_000
 
 
 class What(StrEnum):
-    """Everything a history can tell of, in the order in which it can happen within a millisecond."""
+    """Everything a history can tell of, in the order in which it can happen within a
+    millisecond.
+    """
 
     FLOW_CREATED = "flow_created"
     CREATED = "created"
@@ -41,7 +43,9 @@ class What(StrEnum):
 
 
 class HistoryEntry(Struct, frozen=True):
-    """`execution_id` is None for what concerns the flow itself. A lease is named by its mark, never by its id."""
+    """`execution_id` is None for what concerns the flow itself. A lease is named by its mark, never
+    by its id.
+    """
 
     at_ms: int
     what: What

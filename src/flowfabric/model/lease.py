@@ -37,7 +37,9 @@ class HandleKind(StrEnum):
 
 
 class Handle(Struct, frozen=True, gc=False):
-    """What a worker holds while it owns an attempt. The bytes are a credential: never log or list them."""
+    """What a worker holds while it owns an attempt. The bytes are a credential: never log or list
+    them.
+    """
 
     backend: str
     kind: HandleKind
@@ -80,7 +82,8 @@ class ClaimPolicy(Struct, frozen=True, gc=False):
 class Work(Struct, frozen=True, gc=False):
     """A claimed execution with everything needed to start: no second read.
 
-    `time_used_ms` is how long its attempt was run before it waited; that counts towards its timeout.
+    `time_used_ms` is how long its attempt was run before it waited; that counts towards its
+    timeout.
     """
 
     handle: Handle
@@ -240,7 +243,9 @@ class NoWork(Struct, frozen=True, tag=True):
 
 
 class Revoked(Struct, frozen=True, tag=True):
-    """The lease that was taken, as composite text, and the epoch that replaced it, as decimal text."""
+    """The lease that was taken, as composite text, and the epoch that replaced it, as decimal
+    text.
+    """
 
     lease_id: str
     lease_epoch: str

@@ -1,4 +1,6 @@
-"""How one execution wants to be treated: a JSON object given at creation and frozen from then on."""
+"""How one execution wants to be treated: a JSON object given at creation and frozen from then
+on.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self._age(None if self.retention_policy is None else self.retention_policy.failed_ms)
 
     def _age(self, own: int | None) -> int | None:
-        """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy has one."""
+        """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy
+        has one.
+        """
         return (
             own
             if own is not None or self.stream_policy is None
@@ -133,7 +137,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_retry_policy(text: str) -> RetryPolicy | None:
-    """A retry policy given for one failure; anything that is not one means none. An absent limit means no retry here."""
+    """A retry policy given for one failure; anything that is not one means none. An absent limit
+    means no retry here.
+    """
     try:
         tree = msgspec.json.decode(text)
         if not isinstance(tree, dict):
@@ -251,7 +257,9 @@ def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str,
 
 
 def _copied(tree: Any) -> Any:
-    """A deep copy by way of JSON, so that what is checked is what is stored. JSON has no word for a number that is not finite."""
+    """A deep copy by way of JSON, so that what is checked is what is stored. JSON has no word for a
+    number that is not finite.
+    """
     try:
         _check_finite(tree, "")
         text = _encode(tree)

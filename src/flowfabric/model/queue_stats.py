@@ -6,7 +6,9 @@ from msgspec import Struct
 
 
 class LaneLoad(Struct, frozen=True):
-    """Executions of a lane that have not ended, by public state, and how long the oldest has been waiting for a worker."""
+    """Executions of a lane that have not ended, by public state, and how long the oldest has been
+    waiting for a worker.
+    """
 
     lane: str
     states: dict[str, int]
@@ -18,7 +20,8 @@ LONG_WRITING_MS = 10_000
 
 
 class LongWriter(Struct, frozen=True, tag="long_writer"):
-    """A transaction of any client of the database server that has been writing for long. Events committed after it began are not
+    """A transaction of any client of the database server that has been writing for long. Events
+    committed after it began are not
     told before it ends: it might have begun to write one with a smaller number.
     """
 
@@ -29,7 +32,10 @@ class LongWriter(Struct, frozen=True, tag="long_writer"):
 
     def __str__(self) -> str:
         who = f" ({self.application})" if self.application else ""
-        return f"backend {self.pid}{who} of database {self.database or '?'} has been writing for {self.for_ms // 1_000} s"
+        return (
+            f"backend {self.pid}{who} of database {self.database or '?'} has been writing for "
+            f"{self.for_ms // 1_000} s"
+        )
 
 
 class QueueStats(Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""Quotas: how many at once and how many per window; what is attached to what; and what admission answers."""
+"""Quotas: how many at once and how many per window; what is attached to what; and what admission
+answers.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class QuotaPolicy(Struct, frozen=True):
         return (self.requests_per_window_seconds or DEFAULT_WINDOW_S) * 1_000
 
     def admits_as(self, other: QuotaPolicy) -> bool:
-        """Whether both have the same limits: what was read to count by one answers for the other."""
+        """Whether both have the same limits: what was read to count by one answers for the
+        other.
+        """
         mine = (self.window_ms, self.max_requests_per_window, self.active_concurrency_cap)
         return mine == (
             other.window_ms,
@@ -51,7 +55,9 @@ class QuotaPolicy(Struct, frozen=True):
 
 
 class LimitScope(Struct, frozen=True):
-    """A row of `ff_limit_scope`: what is created there and in this namespace from now on is under this limit."""
+    """A row of `ff_limit_scope`: what is created there and in this namespace from now on is under
+    this limit.
+    """
 
     scope_type: str
     scope_id: str
@@ -70,7 +76,9 @@ class BudgetState(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """How an execution's limits stand: who holds a place in its quota and why, the admissions in its window, its budgets."""
+    """How an execution's limits stand: who holds a place in its quota and why, the admissions in
+    its window, its budgets.
+    """
 
     quota: QuotaPolicy | None = None
     leased: frozenset[UUID] = frozenset()
@@ -81,7 +89,9 @@ class Standing(Struct, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    """The limits of one execution. `gate` names the queue it waits in: empty without a limit, so that it pays for none."""
+    """The limits of one execution. `gate` names the queue it waits in: empty without a limit, so
+    that it pays for none.
+    """
 
     budget_ids: tuple[str, ...] = ()
     quota_policy_id: UUID | None = None
@@ -94,7 +104,8 @@ class Attached(Struct, frozen=True):
 
 
 class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is one of 60.
+    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is
+    one of 60.
 
     Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
     """
@@ -109,7 +120,9 @@ class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
 
 
 class UpdateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """All limits of a quota as they are from now on, as in `CreateQuotaPolicyArgs`. `by` is told in the event."""
+    """All limits of a quota as they are from now on, as in `CreateQuotaPolicyArgs`. `by` is told in
+    the event.
+    """
 
     quota_policy_id: UUID
     window_seconds: int = DEFAULT_WINDOW_S
@@ -189,7 +202,9 @@ class Released(Struct, frozen=True):
 
 
 class BlockForAdmissionArgs(Struct, frozen=True, kw_only=True):
-    """`blocked_on` says what it waits for: budget:<uuid>, quota:<uuid>; of a quota it is found by itself."""
+    """`blocked_on` says what it waits for: budget:<uuid>, quota:<uuid>; of a quota it is found by
+    itself.
+    """
 
     execution_id: ExecutionId
     reason: str

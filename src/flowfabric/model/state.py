@@ -89,7 +89,9 @@ class PublicState(StrEnum):
 
 
 class LaneState(StrEnum):
-    """active: takes and runs work; paused: takes, runs none; draining: takes none, runs what is there; disabled: neither."""
+    """active: takes and runs work; paused: takes, runs none; draining: takes none, runs what is
+    there; disabled: neither.
+    """
 
     ACTIVE = "active"
     PAUSED = "paused"

@@ -10,7 +10,9 @@ MAX_STEP_NAME_BYTES = 256
 
 
 class StepRecord(Struct, frozen=True, gc=False):
-    """What was finished at one position of a task. `kind` says what it was: a step, a sleep, a wait."""
+    """What was finished at one position of a task. `kind` says what it was: a step, a sleep, a
+    wait.
+    """
 
     position: int
     name: str
@@ -21,7 +23,9 @@ class StepRecord(Struct, frozen=True, gc=False):
 
 
 class LastSuspension(Struct, frozen=True):
-    """The latest suspension of an execution: what its holder said it was for, and how it was closed, if it was."""
+    """The latest suspension of an execution: what its holder said it was for, and how it was
+    closed, if it was.
+    """
 
     pointer: str | None
     attempt_index: int

@@ -77,7 +77,8 @@ class AllOf(Struct, frozen=True, tag=True):
 class Count(Struct, frozen=True, tag=True):
     """At least n different ones over these keys: waitpoints, signals or sources.
 
-    With a `veto`, one signal of that name ends the whole wait, and signals of any other name are refused.
+    With a `veto`, one signal of that name ends the whole wait, and signals of any other name are
+    refused.
     """
 
     n: int
@@ -109,7 +110,9 @@ class ResumePolicy(Struct, frozen=True):
 
 
 class FreshWaitpoint(Struct, frozen=True, tag=True):
-    """A new mailbox. Without a key it is called after its id. Payloads that do not fit the JSON schema are refused."""
+    """A new mailbox. Without a key it is called after its id. Payloads that do not fit the JSON
+    schema are refused.
+    """
 
     waitpoint_id: UUID
     waitpoint_key: str = ""
@@ -158,7 +161,9 @@ class Suspension(Struct, frozen=True):
 
 
 class Waitpoint(Struct, frozen=True):
-    """A row of `ff_waitpoint_pending`. Of its token it holds a digest: the key that signed it makes it again."""
+    """A row of `ff_waitpoint_pending`. Of its token it holds a digest: the key that signed it makes
+    it again.
+    """
 
     partition_key: int
     waitpoint_id: UUID

@@ -130,7 +130,9 @@ class RemoteEngine(EngineProtocol):
         return RemoteSubscription(self, Channel.SIGNALS, cursor, wanted)
 
     async def call_off(self, worker_instance_id: str) -> None:
-        """Claims of this worker that wait on the server are answered now, with what they were granted or with nothing."""
+        """Claims of this worker that wait on the server are answered now, with what they were
+        granted or with nothing.
+        """
         await self._transport.post(
             CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True
         )
@@ -158,7 +160,9 @@ class RemoteEngine(EngineProtocol):
 
 
 def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What is sent again must be known again: calls that count get a key of their own, if they have none."""
+    """What is sent again must be known again: calls that count get a key of their own, if they have
+    none.
+    """
     if name == "report_usage" and not given["usage"].dedup_key:
         return {**given, "usage": structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")}
     if name == "suspend" and not given["args"].idempotency_key:

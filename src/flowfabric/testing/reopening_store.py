@@ -6,7 +6,9 @@ from flowfabric.store.postgres.store import PostgresStore
 
 
 class ReopeningStore(PostgresStore):
-    """Its connections belong to an event loop: `async with engine:` opens and closes it as often as needed."""
+    """Its connections belong to an event loop: `async with engine:` opens and closes it as often as
+    needed.
+    """
 
     async def prepare(self) -> str | None:
         if self.closed:

@@ -173,7 +173,9 @@ def nothing_refers_to_a_removed_row(snapshot: Snapshot) -> Iterator[Violation]:
 
 
 def parents_keep_their_children(snapshot: Snapshot) -> Iterator[Violation]:
-    """I23: a parent that has not ended still has its children. A replayed parent had ended, and continues without them."""
+    """I23: a parent that has not ended still has its children. A replayed parent had ended, and
+    continues without them.
+    """
     kept = Counter((key[0], member.flow_id) for key, member in snapshot.executions.items())
     for key, flow in snapshot.flows.items():
         if flow.parent is None:

@@ -1,4 +1,6 @@
-"""Who leads: a lease on a row, by the server's clock, that a leader gives up by itself when it is not answered."""
+"""Who leads: a lease on a row, by the server's clock, that a leader gives up by itself when it is
+not answered.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def held(options: Options, until: str) -> None:
     with plain(options) as db:
         db.execute("DELETE FROM ff_leader")
         db.execute(
-            f"INSERT INTO ff_leader (name, holder, backend, until_ms) VALUES ('loops', 'another', 0, {until})"
+            f"INSERT INTO ff_leader (name, holder, backend, until_ms) VALUES ('loops', "
+            f"'another', 0, {until})"
         )
 
 

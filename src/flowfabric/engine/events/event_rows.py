@@ -1,4 +1,6 @@
-"""Rows of the outboxes as subscribers receive them. By position, for whoever catches up reads very many."""
+"""Rows of the outboxes as subscribers receive them. By position, for whoever catches up reads very
+many.
+"""
 
 from __future__ import annotations
 

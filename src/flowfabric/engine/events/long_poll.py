@@ -1,4 +1,6 @@
-"""Waiting in turns, for callers who cannot be called back: each call waits a while and says where the next one goes on."""
+"""Waiting in turns, for callers who cannot be called back: each call waits a while and says where
+the next one goes on.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,10 @@ class LongPoll:
         wait_ms: int = 0,
         namespace: str | None = "default",
     ) -> int:
-        """How often there may have been new work in these lanes, as soon as that is not `seen` any more and something of the
-        namespace is there; `seen` again when the time is up, or when a quota of these lanes opens meanwhile.
+        """How often there may have been new work in these lanes, as soon as that is not `seen` any
+        more and something of the
+        namespace is there; `seen` again when the time is up, or when a quota of these lanes opens
+        meanwhile.
         """
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
@@ -77,7 +81,9 @@ class LongPoll:
     async def _is_anything_there(
         self, lanes: Sequence[str], namespace: str | None, asked: float
     ) -> bool:
-        """The lanes ring for every namespace: without this, what one of them submits would keep the workers of all awake."""
+        """The lanes ring for every namespace: without this, what one of them submits would keep the
+        workers of all awake.
+        """
         for lane in lanes:
             if (await self._idle_poll.poll((lane, namespace), asked))[0]:
                 return True
@@ -86,7 +92,9 @@ class LongPoll:
     async def wait_for_outcome(
         self, execution: ExecutionId, wait_ms: int = 0
     ) -> ExecutionOutcome | None:
-        """How an execution stands, as soon as it has ended, or when the time is up. None if there is no such execution."""
+        """How an execution stands, as soon as it has ended, or when the time is up. None if there
+        is no such execution.
+        """
         until = time.monotonic() + validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         with self._store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
             while True:
@@ -105,7 +113,9 @@ class LongPoll:
         wait_ms: int = 0,
         wanted: ScannerFilter | None = None,
     ) -> EventPage:
-        """Events behind a cursor, waiting for the first of them at most so long. An empty cursor stands for now."""
+        """Events behind a cursor, waiting for the first of them at most so long. An empty cursor
+        stands for now.
+        """
         size = validation.whole(limit, "limit", 1, MAX_EVENTS)
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         subscription = await self._channel(channel)(cursor, wanted)
@@ -138,7 +148,9 @@ class LongPoll:
         later_attempts: bool = True,
         block_ms: int = 0,
     ) -> FollowedPage:
-        """The next frames of a stream that is followed, and where it goes on: the same attempt, a later one, or nowhere."""
+        """The next frames of a stream that is followed, and where it goes on: the same attempt, a
+        later one, or nowhere.
+        """
         wait_s = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS) / 1_000
 
         def enough(page: Page) -> bool:
@@ -170,7 +182,8 @@ class LongPoll:
         *,
         later_attempts: bool = True,
     ) -> AsyncIterator[tuple[int, StreamFrame]]:
-        """Each frame with the index of its attempt, until there can be no more: the execution has ended, or the attempt has.
+        """Each frame with the index of its attempt, until there can be no more: the execution has
+        ended, or the attempt has.
 
         To go on after a break, give the attempt and the id of the last frame seen.
         """

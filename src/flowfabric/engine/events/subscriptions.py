@@ -70,9 +70,11 @@ class EventStream(Protocol[Event_co]):
 
 
 class Subscription(Generic[Event]):
-    """An async iterator of events. Without a cursor it starts at the call: what is committed afterwards is seen.
+    """An async iterator of events. Without a cursor it starts at the call: what is committed
+    afterwards is seen.
 
-    `await` it to be sure that it stands. After an error it goes on where it stood. It holds one page of events at the most,
+    `await` it to be sure that it stands. After an error it goes on where it stood. It holds one
+    page of events at the most,
     and reads the next when the last of them was taken: a slow reader slows nobody but itself.
     """
 
@@ -133,7 +135,9 @@ class Subscription(Generic[Event]):
         return event
 
     async def page(self, size: int, wait_s: float) -> list[Event]:
-        """What there is of the next so many events; should it be nothing, what comes within the time."""
+        """What there is of the next so many events; should it be nothing, what comes within the
+        time.
+        """
         await self._start()
         until = time.monotonic() + wait_s
         with self._store.hub.waiter((self._channel, None)) as bell:
@@ -187,9 +191,11 @@ class Subscription(Generic[Event]):
         return True
 
     async def _check_trimmed(self) -> None:
-        """Events that retention removed before they were read here: it is said once that something is missing.
+        """Events that retention removed before they were read here: it is said once that something
+        is missing.
 
-        Who starts at the beginning asks for what is left, and is only told of what goes from then on.
+        Who starts at the beginning asks for what is left, and is only told of what goes from then
+        on.
         """
         loaded = await self._patiently(
             lambda: self._store.load((Get("ff_outbox_trim", (self._channel,)),))

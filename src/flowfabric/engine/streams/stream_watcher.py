@@ -1,4 +1,6 @@
-"""Who follows a stream sleeps until something happens to it. One watch per engine listens for all of them."""
+"""Who follows a stream sleeps until something happens to it. One watch per engine listens for all
+of them.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ def frames_of(execution: UUID) -> Topic:
 
 
 class StreamWatcher:
-    """Tells those who follow a stream of the end of its attempt, which only the outbox tells; and, should a wake-up have been
-    lost, of anything else that changed. It goes on for a little while after the last of them has left.
+    """Tells those who follow a stream of the end of its attempt, which only the outbox tells; and,
+    should a wake-up have been
+    lost, of anything else that changed. It goes on for a little while after the last of them has
+    left.
     """
 
     def __init__(self, store: Store) -> None:
@@ -73,7 +77,10 @@ class StreamWatcher:
                     return
                 except EngineError as error:
                     log.warning(
-                        "nobody tells followers of streams when they end, for now (%s); they look by themselves",
+                        (
+                            "nobody tells followers of streams when they end, for now (%s); they "
+                            "look by themselves"
+                        ),
                         error,
                     )
                 _done(ready)
@@ -84,7 +91,9 @@ class StreamWatcher:
             _done(ready)
 
     async def _begun(self, at: dict[str, int], ready: asyncio.Future[None]) -> None:
-        """From the last event on; of those who came while that could not be asked, everybody looks."""
+        """From the last event on; of those who came while that could not be asked, everybody
+        looks.
+        """
         if not at:
             at |= {channel: await self._store.last_event(channel) for channel in _CHANNELS}
         if ready.done():
@@ -116,7 +125,9 @@ class StreamWatcher:
         return after
 
     async def _look(self) -> None:
-        """The net below the wake-ups: one question for all streams that are followed. Whoever is met for the first time looks."""
+        """The net below the wake-ups: one question for all streams that are followed. Whoever is
+        met for the first time looks.
+        """
         keys = list(self._followed)
         if not keys:
             return

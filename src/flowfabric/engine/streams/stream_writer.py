@@ -1,4 +1,6 @@
-"""Writing to output streams: whatever came in for a stream while its last append was under way goes together in the next."""
+"""Writing to output streams: whatever came in for a stream while its last append was under way goes
+together in the next.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class _Job(Struct, gc=False):
 
 
 class StreamWriter:
-    """One stream. What is known of it is what the last append left; a refusal or a lost answer means to read it again."""
+    """One stream. What is known of it is what the last append left; a refusal or a lost answer
+    means to read it again.
+    """
 
     __slots__ = ("_look", "_post", "_store", "busy", "key", "stream", "waiting")
 
@@ -63,7 +67,9 @@ class StreamWriter:
             self._go_on()
 
     def _go_on(self) -> None:
-        """The next append, straight away where all there is to know is known; otherwise after a look."""
+        """The next append, straight away where all there is to know is known; otherwise after a
+        look.
+        """
         jobs = self._next()
         self.busy = bool(jobs)
         if not jobs:
@@ -188,7 +194,9 @@ class StreamWriter:
         return dict(zip(("partition_key", "execution_id", "attempt_index"), self.key, strict=True))
 
     async def _read(self, job: _Job) -> dict[int | None, AppendOutcome]:
-        """The stream as it is, with its document where that is patched; and what was written under the callers' numbers."""
+        """The stream as it is, with its document where that is patched; and what was written under
+        the callers' numbers.
+        """
         patches = any(type(frame.mode) is DurableSummary for frame in job.frames)
         reads: list[Read] = [
             Get(streams.META, self.key),
@@ -212,7 +220,9 @@ class StreamWriter:
 
 
 class _Post:
-    """What many streams have to write in one turn of the event loop is sent together: that is cheaper than each on its own."""
+    """What many streams have to write in one turn of the event loop is sent together: that is
+    cheaper than each on its own.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -287,7 +297,9 @@ class StreamWriters:
 
 
 def _needs_a_look(stream: Stream, frames: Sequence[Frame]) -> bool:
-    """Frames to be written once only, a document that is not at hand, or old frames that have to go."""
+    """Frames to be written once only, a document that is not at hand, or old frames that have to
+    go.
+    """
     if streams.overdue(stream):
         return True
     return any(

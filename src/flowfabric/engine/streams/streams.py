@@ -82,7 +82,9 @@ class Streams:
     # ---- writing
 
     async def append_frame(self, handle: Handle, frame: Frame) -> AppendOutcome:
-        """Adds a frame to the stream of the attempt. It is written when this returns, and only while the lease holds."""
+        """Adds a frame to the stream of the attempt. It is written when this returns, and only
+        while the lease holds.
+        """
         fields = self._leases.fields(handle)
         check_frame(frame)
         return (await self.writers.write(fields, (frame,), await self._store.now_ms()))[0]
@@ -104,7 +106,9 @@ class Streams:
         count_limit: int = DEFAULT_COUNT,
         visibility: Visibility = Visibility.All,
     ) -> StreamFrames:
-        """Frames of a range, both ends included, and whether the stream has ended. Of an unknown stream there are none."""
+        """Frames of a range, both ends included, and whether the stream has ended. Of an unknown
+        stream there are none.
+        """
         lower, upper = frame_id.lower_bound(from_), frame_id.upper_bound(to)
         frame_id.check_range(lower, upper)
         key = key_of(execution, attempt_index)
@@ -121,7 +125,8 @@ class Streams:
         count_limit: int = DEFAULT_COUNT,
         visibility: Visibility = Visibility.All,
     ) -> StreamFrames:
-        """Frames behind a cursor; if there are none, waits for some, or for the end, at most so long. No connection is held.
+        """Frames behind a cursor; if there are none, waits for some, or for the end, at most so
+        long. No connection is held.
 
         An attempt that may still be claimed is waited for too.
         """
@@ -184,7 +189,9 @@ class Streams:
         index: str,
         enough: Callable[[Page], bool],
     ) -> Page:
-        """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait for."""
+        """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait
+        for.
+        """
         until = time.monotonic() + wait_s
         with self._store.hub.waiter(frames_of(key[1])) as bell:
             watched = False
@@ -209,7 +216,9 @@ class Streams:
     async def _shared_page(
         self, key: Key, after: tuple[int, int], count: int, index: str
     ) -> Page | None:
-        """Many who stand at the same place and wake together ask once. Who comes after the question is sent asks again."""
+        """Many who stand at the same place and wake together ask once. Who comes after the question
+        is sent asks again.
+        """
         asked = (key, after, count, index)
         task = self.joined.get(asked)
         if task is None:
@@ -230,7 +239,9 @@ class Streams:
         count: int,
         index: str,
     ) -> Page | None:
-        """Frames and the state of the attempt on one snapshot; None where there is no such attempt."""
+        """Frames and the state of the attempt on one snapshot; None where there is no such
+        attempt.
+        """
         group = dict(zip(("partition_key", "execution_id", "attempt_index"), key, strict=True))
         loaded = await self._store.load(
             (

@@ -37,7 +37,9 @@ class WorkerRegistry:
         self._routing = routing
 
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
-        """Says that a worker is alive and what it can run. Work that waited for such a worker is released."""
+        """Says that a worker is alive and what it can run. Work that waited for such a worker is
+        released.
+        """
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         name(args.namespace, "namespace")
@@ -108,7 +110,9 @@ class WorkerRegistry:
         after: str | tuple[str, str] | None = None,
         limit: int = MAX_WORKERS_PAGE,
     ) -> Page[WorkerInfo]:
-        """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
+        """Live workers by instance id; without a namespace, of all of them, with (namespace,
+        instance) as the cursor.
+        """
         size = validation.limit(limit, MAX_WORKERS_PAGE)
         if namespace is not None:
             name(namespace, "namespace")
@@ -171,7 +175,10 @@ def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:
     if not isinstance(parts, tuple) or len(parts) != (1 if namespace is not None else 2):
         raise invalid(
             "after",
-            "the cursor of the page before: an instance id, or (namespace, instance id) across namespaces",
+            (
+                "the cursor of the page before: an instance id, or (namespace, instance id) across "
+                "namespaces"
+            ),
             after,
         )
     return tuple(name(part, "after") for part in parts)

@@ -48,9 +48,11 @@ class Retention:
         batch: int = 20,
         wanted: ScannerFilter | None = None,
     ) -> int:
-        """Deletes ended executions of a lane past their time, oldest first, with everything that belongs to them.
+        """Deletes ended executions of a lane past their time, oldest first, with everything that
+        belongs to them.
 
-        The time is their own policy's, else `retention_ms`, else that of the settings for the way they ended.
+        The time is their own policy's, else `retention_ms`, else that of the settings for the way
+        they ended.
         """
         checked = lane_id(lane)
         checked_filter(wanted)
@@ -67,7 +69,9 @@ class Retention:
         return await self._trim(due[:size])
 
     async def _trim(self, due: list[Execution]) -> int:
-        """A flow goes with its last members, in one commit; other members and executions go one by one."""
+        """A flow goes with its last members, in one commit; other members and executions go one by
+        one.
+        """
         members: dict[tuple[int, UUID], list[Execution]] = {}
         for each in due:
             if each.flow_id is not None:
@@ -125,7 +129,9 @@ class Retention:
         return found
 
     async def _waited_for(self, members: list[Execution]) -> set[ExecutionId]:
-        """Members of flows that unfinished work may still read: an end that is not dispatched, or a flow or parent not ended."""
+        """Members of flows that unfinished work may still read: an end that is not dispatched, or a
+        flow or parent not ended.
+        """
         if not members:
             return set()
         told = ScanAll(
@@ -174,7 +180,9 @@ class Retention:
         }
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
-        """Drops keys past their time, or leaves them to their executions where these are kept; how many."""
+        """Drops keys past their time, or leaves them to their executions where these are kept; how
+        many.
+        """
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
         loaded = await self._store.load((Scan("idempotency", upto=now, limit=size),))

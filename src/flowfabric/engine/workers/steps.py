@@ -65,7 +65,9 @@ class Steps:
         value: bytes | None = None,
         kind: str = "step",
     ) -> StepRecord:
-        """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
+        """Keeps what a step came to, under the lease. Recorded before, the stored one is the
+        answer, if it is the same step.
+        """
         fields = self._leases.fields(handle)
         if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
             raise ResourceExhausted("steps of one execution", MAX_STEPS)
@@ -121,9 +123,11 @@ class Steps:
         return ExecutionOutcome(*rows[0]) if rows else None
 
     async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
-        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
+        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then
+        wait.
 
-        Where something of the namespace waits under a limit, every lease that ends may have made room, and the wait is over when
+        Where something of the namespace waits under a limit, every lease that ends may have made
+        room, and the wait is over when
         a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
@@ -151,5 +155,7 @@ class Steps:
         return found
 
     async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
-        """When the first of the full quotas of a namespace in these lanes opens by itself; None where none does."""
+        """When the first of the full quotas of a namespace in these lanes opens by itself; None
+        where none does.
+        """
         return (await self._later([(lane_id(lane), namespace) for lane in lanes])).opens_at_ms

@@ -1,4 +1,6 @@
-"""Cancelling a flow and its members, the backlog that remembers who is owed, and the siblings of a group that has fired."""
+"""Cancelling a flow and its members, the backlog that remembers who is owed, and the siblings of a
+group that has fired.
+"""
 
 from __future__ import annotations
 
@@ -114,9 +116,11 @@ class Cancelling(Struct, frozen=True):
 
 
 class FlowCancel(Struct, frozen=True):
-    """`head` flips the flow; `owing` does so too and notes whom it owes a cancel, for when members follow one by one.
+    """`head` flips the flow; `owing` does so too and notes whom it owes a cancel, for when members
+    follow one by one.
 
-    `members` are the executions to cancel, each with the plan that does it. `told`: of a lease's end in any case.
+    `members` are the executions to cancel, each with the plan that does it. `told`: of a lease's
+    end in any case.
     """
 
     head: list[Plan]
@@ -149,7 +153,9 @@ def selected(members: Sequence[Execution], policy: str) -> list[Execution]:
 def cancel_member(
     member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False
 ) -> Plan:
-    """As an operator's cancel; what is over has been left out already. `told`: of a lease's end in any case."""
+    """As an operator's cancel; what is over has been left out already. `told`: of a lease's end in
+    any case.
+    """
     args = CancelExecutionArgs(
         execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
     )
@@ -220,7 +226,9 @@ def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:
 
 
 def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]:
-    """Remembers who is to be cancelled, so that somebody else can finish what this process began."""
+    """Remembers who is to be cancelled, so that somebody else can finish what this process
+    began.
+    """
     at = around.flow.partition_key
     owner = {"partition_key": at, "flow_id": around.flow.flow_id}
     wanted = [str(member.id) for member in members]

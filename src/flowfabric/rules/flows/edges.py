@@ -1,6 +1,8 @@
-"""Dependencies at work: applying an edge, counting how its upstream ended, and what that does to the execution that waits.
+"""Dependencies at work: applying an edge, counting how its upstream ended, and what that does to
+the execution that waits.
 
-A group is the root of its inbound edges: what changes one of them, or makes the child wait, is guarded by the group's version.
+A group is the root of its inbound edges: what changes one of them, or makes the child wait, is
+guarded by the group's version.
 """
 
 from __future__ import annotations
@@ -284,7 +286,9 @@ class Ended(Struct, frozen=True):
 
 
 class Count(Struct, frozen=True):
-    """A group after some ends. `fired` is satisfied or impossible when these ends decided it, by the last upstream in `by`."""
+    """A group after some ends. `fired` is satisfied or impossible when these ends decided it, by
+    the last upstream in `by`.
+    """
 
     group: EdgeGroup
     satisfied: tuple[UUID, ...] = ()
@@ -374,9 +378,11 @@ def settle(
     siblings: Sequence[UUID] = (),
     told: Sequence[UUID] = (),
 ) -> list[Plan]:
-    """The group and its edges, and what becomes of the child. One plan is the rule; several go together.
+    """The group and its edges, and what becomes of the child. One plan is the rule; several go
+    together.
 
-    `since` is the version at which the group was read; `siblings` are upstreams to cancel when the group has fired for good;
+    `since` is the version at which the group was read; `siblings` are upstreams to cancel when the
+    group has fired for good;
     of the ends in `told` nobody else has to hear.
     """
     group = counted.group
@@ -453,9 +459,11 @@ def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
 
 
 def counts_again(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:
-    """After a replay of the child, an upstream that had failed before does not count again until it ends anew.
+    """After a replay of the child, an upstream that had failed before does not count again until it
+    ends anew.
 
-    Where both happened in the same moment, an end is new if it is `unheard`: nobody has seen to what follows from it.
+    Where both happened in the same moment, an end is new if it is `unheard`: nobody has seen to
+    what follows from it.
     """
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True

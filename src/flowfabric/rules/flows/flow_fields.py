@@ -1,4 +1,6 @@
-"""What a flow says of itself in its own fields: they are one JSON object, with its tags among them."""
+"""What a flow says of itself in its own fields: they are one JSON object, with its tags among
+them.
+"""
 
 from __future__ import annotations
 

@@ -109,7 +109,9 @@ def check_size(args: SubmitFlowArgs) -> EngineError | None:
 
 
 def check_graph(args: SubmitFlowArgs, partition: int) -> EngineError | None:
-    """The first thing wrong with a graph of an acceptable size. Its nodes are checked one by one elsewhere."""
+    """The first thing wrong with a graph of an acceptable size. Its nodes are checked one by one
+    elsewhere.
+    """
     nodes: set[ExecutionId] = set()
     for node in args.nodes:
         mismatch = partition_mismatch(partition, node.execution_id)
@@ -207,9 +209,11 @@ def submit_graph(
     now_ms: int,
     limits: Sequence[Attached] = (),
 ) -> list[Plan]:
-    """The flow, then its members, its edges and their groups, each of one form, so that a store can write them in bulk.
+    """The flow, then its members, its edges and their groups, each of one form, so that a store can
+    write them in bulk.
 
-    Every edge has been given an id; `limits` are those of the members, one by one, empty where there are none at all.
+    Every edge has been given an id; `limits` are those of the members, one by one, empty where
+    there are none at all.
     """
     now = now_ms if args.now is None else args.now
     header = CreateFlowArgs(

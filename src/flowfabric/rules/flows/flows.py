@@ -1,4 +1,6 @@
-"""Flows themselves: creating one, its members, its edges as staged, policies, tags, and what its members add up to."""
+"""Flows themselves: creating one, its members, its edges as staged, policies, tags, and what its
+members add up to.
+"""
 
 from __future__ import annotations
 

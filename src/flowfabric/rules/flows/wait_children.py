@@ -1,4 +1,6 @@
-"""A worker that waits for the executions its own depends on, and a skipped member that is started again."""
+"""A worker that waits for the executions its own depends on, and a skipped member that is started
+again.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ BREACHED = "budget_breached"
 INTERRUPTED = "budget"
 """Why an attempt was interrupted whose report had no room."""
 REFUSED = "refused:"
-"""Begins what an execution is blocked on whose report had no room: it goes on with a reset, a release or other limits, whatever
+"""Begins what an execution is blocked on whose report had no room: it goes on with a reset, a
+release or other limits, whatever
 room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
 _ALIVE = (
@@ -112,7 +113,9 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 
 def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """This lease is the current, live one and its attempt has time left. A late report is counted and never acts."""
+    """This lease is the current, live one and its attempt has time left. A late report is counted
+    and never acts.
+    """
     if (
         execution is None
         or execution.ownership_state != "leased"
@@ -156,7 +159,9 @@ def consequence(
     now: int,
     lease: HandleFields | None = None,
 ) -> Plan | None:
-    """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of the worker that reported."""
+    """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of
+    the worker that reported.
+    """
     if (
         execution is None
         or is_ended(execution)

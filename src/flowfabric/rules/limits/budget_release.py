@@ -1,4 +1,6 @@
-"""What is taken off a budget again: the account of one execution, or all of it when it starts anew."""
+"""What is taken off a budget again: the account of one execution, or all of it when it starts
+anew.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ RESET_BUDGET = Form(
 
 
 def reset(books: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> Decision:
-    """By hand the next one is an interval away; on schedule it stays on its hour, however late this one is."""
+    """By hand the next one is an interval away; on schedule it stays on its hour, however late this
+    one is.
+    """
     policy = books.policy
     if policy is None:
         return Reject(NotFound("budget"))

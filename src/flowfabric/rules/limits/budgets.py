@@ -1,7 +1,9 @@
 """Budgets: creating them, and counting what is reported against them.
 
-Reports of one budget are decided together, in the order they came. What is committed is not a sum but how much it grows, on the
-condition that the stored value lies where every one of these decisions stays the same, so reports from elsewhere rarely matter.
+Reports of one budget are decided together, in the order they came. What is committed is not a sum
+but how much it grows, on the
+condition that the stored value lies where every one of these decisions stays the same, so reports
+from elsewhere rarely matter.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ CREATE_BUDGET = Form(
 
 
 def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms: int) -> Decision:
-    """The first one stands, whatever a later one says. An id that another namespace has is not there."""
+    """The first one stands, whatever a later one says. An id that another namespace has is not
+    there.
+    """
     namespace = args.namespace or DEFAULT_NAMESPACE
     if existing is not None:
         if existing.namespace != namespace:
@@ -196,13 +200,17 @@ NOTE_HARD_AS_READ = Form(
     "note_hard_breach_as_read",
     Update(POLICY, (*THIS_BUDGET, Cond("version", "=", Arg("version"))), _BREACHED),
 )
-"""Refused when the budget was changed or reset meanwhile: whoever makes room looks for those who wait, and must find them."""
+"""Refused when the budget was changed or reset meanwhile: whoever makes room looks for those who
+wait, and must find them.
+"""
 
 
 class Report(Struct, frozen=True):
-    """What was used, by the name of the dimension in order. `charged` is who it goes on the account of, `by` who reports it.
+    """What was used, by the name of the dimension in order. `charged` is who it goes on the account
+    of, `by` who reports it.
 
-    `lease` is the handle of a worker's report: only while that lease holds has a refusal consequences.
+    `lease` is the handle of a worker's report: only while that lease holds has a refusal
+    consequences.
     """
 
     deltas: tuple[tuple[str, int], ...]
@@ -216,9 +224,11 @@ Charge = tuple[ExecutionId, str]
 
 
 class BudgetRows(Struct, frozen=True):
-    """A budget as it was read: what is used, which keys are known until when, and what is on whose account already.
+    """A budget as it was read: what is used, which keys are known until when, and what is on whose
+    account already.
 
-    `namespaces` are those of the executions that report; one that is not kept any more is not among them.
+    `namespaces` are those of the executions that report; one that is not kept any more is not among
+    them.
     """
 
     budget_id: UUID
@@ -233,7 +243,8 @@ class BudgetRows(Struct, frozen=True):
 class Counted(Struct):
     """Reports decided one after the other, and what they come to.
 
-    `grown` and `bounds` are per dimension: by how much in all, and between which stored values all of it holds.
+    `grown` and `bounds` are per dimension: by how much in all, and between which stored values all
+    of it holds.
     """
 
     results: list[UsageResult | EngineError] = []
@@ -256,7 +267,9 @@ def acts(policy: BudgetPolicy | None, report: Report) -> bool:
 
 
 def count(books: BudgetRows, reports: Sequence[Report]) -> Counted:
-    """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a soft limit."""
+    """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a
+    soft limit.
+    """
     found = Counted()
     for report in reports:
         if books.policy is None or not _is_ones_own(books.policy, books, report):
@@ -307,7 +320,9 @@ def _count_one(
 def _over(
     books: BudgetRows, limits: Limits, report: Report, found: Counted
 ) -> HardBreach | EngineError | None:
-    """The first dimension that has no room, or none. Which one it is depends on those before it too."""
+    """The first dimension that has no room, or none. Which one it is depends on those before it
+    too.
+    """
     roomy: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0)
@@ -341,7 +356,9 @@ def outcome_text(result: UsageResult) -> str:
 
 
 def plans(books: BudgetRows, found: Counted) -> list[Plan]:
-    """In the order in which every budget operation takes its locks: keys, usage by dimension, accounts, the policy."""
+    """In the order in which every budget operation takes its locks: keys, usage by dimension,
+    accounts, the policy.
+    """
     budget, now = books.budget_id, books.now_ms
     made: list[Plan] = []
     for key in sorted(found.keys):
@@ -406,7 +423,9 @@ def note_hard(budget: UUID, count: int, dimension: str, version: int | None = No
 
 
 def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list[Plan]:
-    """That there is no room as yet, where that can change: whoever makes room looks for those who wait, and must find them."""
+    """That there is no room as yet, where that can change: whoever makes room looks for those who
+    wait, and must find them.
+    """
     low, high = found.bounds[breach.dimension]
     if low <= 0 or breach.dimension not in books.usage:
         return []
@@ -423,7 +442,9 @@ def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list
 
 
 def spent(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
-    """The first dimension at its hard limit: its name, what is used, the limit. Such a budget admits nobody new."""
+    """The first dimension at its hard limit: its name, what is used, the limit. Such a budget
+    admits nobody new.
+    """
     for dimension, hard in sorted(limits.hard_limits.items()):
         used = usage.get(dimension, 0)
         if hard and used >= hard:

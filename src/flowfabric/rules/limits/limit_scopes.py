@@ -51,7 +51,9 @@ def attached(
     scopes: Scopes,
     flow_id: UUID | None = None,
 ) -> Attached:
-    """All budgets found count. Of quotas the nearest does, and of several in one place the one attached last."""
+    """All budgets found count. Of quotas the nearest does, and of several in one place the one
+    attached last.
+    """
     budgets: tuple[str, ...] = () if policy is None else policy.budget_ids
     quota = (
         None if policy is None or policy.quota_policy_id is None else UUID(policy.quota_policy_id)

@@ -1,4 +1,6 @@
-"""Quota policies: defining them, closing them for a while, asking them by hand, and putting their counters right."""
+"""Quota policies: defining them, closing them for a while, asking them by hand, and putting their
+counters right.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,9 @@ def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
 def check_admission(
     args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int
 ) -> Decision:
-    """`standing.quota` is the stored policy, if there is one: what it admits is counted under its version."""
+    """`standing.quota` is the stored policy, if there is one: what it admits is counted under its
+    version.
+    """
     own = args.execution_id
     holding = slot_holders(standing)
     if own.uuid in holding:
@@ -270,7 +274,9 @@ def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
 
 
 def is_orphan(slot: Slot, execution: Holder | None, now_ms: int) -> bool:
-    """A slot taken by hand some time ago whose execution is known and neither runs nor is about to."""
+    """A slot taken by hand some time ago whose execution is known and neither runs nor is about
+    to.
+    """
     if (
         execution is None
         or slot.admitted_at_ms > now_ms - SLOT_GRACE_MS
@@ -281,7 +287,9 @@ def is_orphan(slot: Slot, execution: Holder | None, now_ms: int) -> bool:
 
 
 def budgets_of(execution: Execution) -> set[str]:
-    """Those it is under, and the one it was said to wait for; what is no budget's id counts as clear."""
+    """Those it is under, and the one it was said to wait for; what is no budget's id counts as
+    clear.
+    """
     named = (execution.blocked_on or "").removeprefix("budget:")
     try:
         return {*execution.budget_ids, str(UUID(named))}
@@ -292,7 +300,9 @@ def budgets_of(execution: Execution) -> set[str]:
 def is_lifted(
     execution: Execution, over: Mapping[str, Breach], rooms: dict[UUID, int | None]
 ) -> bool:
-    """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
+    """Whether what held an execution back is gone. Of those that wait for a quota, only as many as
+    it has room for.
+    """
     if execution.eligibility_state == "blocked_by_budget":
         is_refused = (execution.blocked_on or "").startswith(REFUSED)
         return not is_refused and not any(budget in over for budget in budgets_of(execution))

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from flowfabric.model.stream import LIVE_ALPHA, LIVE_CEILING, LIVE_FLOOR, BestEffortLive
 
 _ROUNDING = 1e-12
-"""A rate that stands for exactly n frames may come out a little above n; that is no reason to keep one more."""
+"""A rate that stands for exactly n frames may come out a little above n; that is no reason to keep
+one more.
+"""
 
 
 class Knobs(NamedTuple):
@@ -30,7 +32,9 @@ def sanitised(mode: BestEffortLive) -> Knobs:
 
 
 def next_rate(prev_rate: float | None, last_ms: int | None, now_ms: int, knobs: Knobs) -> float:
-    """Frames per second, smoothed. The first frame is taken to come at the rate that keeps exactly the floor."""
+    """Frames per second, smoothed. The first frame is taken to come at the rate that keeps exactly
+    the floor.
+    """
     if prev_rate is None or last_ms is None:
         return knobs.floor / knobs.window_s
     instant = 1_000 / max(now_ms - last_ms, 1)

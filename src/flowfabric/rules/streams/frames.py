@@ -67,7 +67,9 @@ def encode_fields(fields: dict[str, str]) -> str:
 
 
 def decode_fields(text: str | bytes) -> dict[str, str]:
-    """The stored map, sorted. What another writer stored as something else than text is shown as JSON."""
+    """The stored map, sorted. What another writer stored as something else than text is shown as
+    JSON.
+    """
     try:
         return dict(sorted(_decode_texts(text).items()))
     except msgspec.ValidationError:

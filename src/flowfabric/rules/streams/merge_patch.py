@@ -26,7 +26,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def parse_patch(raw: bytes) -> Document:
-    """The patch, if it is one. Text that is too deep to parse at all is refused by what it begins with."""
+    """The patch, if it is one. Text that is too deep to parse at all is refused by what it begins
+    with.
+    """
     depth = _nesting(raw)
     if depth > MAX_PARSED_DEPTH:
         raise _too_deep() if raw.lstrip()[:1] == b"{" else _no_object()
@@ -55,7 +57,9 @@ def parse_document(raw: bytes) -> Document:
 
 
 def merge(document: Document, patch: Document) -> Document:
-    """A new document: null deletes, objects merge, anything else replaces; then the sentinel stands for null."""
+    """A new document: null deletes, objects merge, anything else replaces; then the sentinel stands
+    for null.
+    """
     return {key: _revealed(value) for key, value in _merged(document, patch).items()}
 
 
@@ -89,7 +93,9 @@ def check_document_size(raw: bytes) -> None:
 
 
 def _nesting(raw: bytes) -> int:
-    """How deep objects and arrays stand in one another; of other text, no less than a parser gets to. 0 if never deep."""
+    """How deep objects and arrays stand in one another; of other text, no less than a parser gets
+    to. 0 if never deep.
+    """
     if raw.count(b"{") + raw.count(b"[") <= MAX_PATCH_DEPTH:
         return 0
     depth = deepest = 0

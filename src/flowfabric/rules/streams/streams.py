@@ -1,7 +1,9 @@
 """Output streams: what an append changes, how much of a stream is kept, and when it is over.
 
-An append is decided from the stream's own row and committed while the execution's row says that the lease still holds; it writes
-nothing there. Whether a stream is closed is read off the attempt, so no end of an attempt has to know of streams.
+An append is decided from the stream's own row and committed while the execution's row says that the
+lease still holds; it writes
+nothing there. Whether a stream is closed is read off the attempt, so no end of an attempt has to
+know of streams.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ from flowfabric.rules.streams.merge_patch import (
 )
 
 MAX_AT_HAND = 4_096
-"""A longer document is read again for the next patch: thousands of streams may be at hand at once."""
+"""A longer document is read again for the next patch: thousands of streams may be at hand at
+once.
+"""
 META, FRAME, SUMMARY = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary"
 
 _STREAM = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
@@ -128,7 +132,9 @@ def _trim(mode: str, *more: Cond) -> Delete:
 
 
 _PASSING = Cond("mode", "!=", "durable")
-"""Says no more than the mode itself, but SQLite takes an index of some rows only for a statement that repeats which."""
+"""Says no more than the mode itself, but SQLite takes an index of some rows only for a statement
+that repeats which.
+"""
 _TRIMS = (
     _trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))),
     _trim("summary", _PASSING),
@@ -141,7 +147,8 @@ PLAIN = Form("stream_append", _PLAINLY, _FRAMES, _TOLD)
 
 FORMS: dict[tuple[bool, bool, bool], Form] = {
     (opens, sums, trims): Form(
-        f"stream_{'open' if opens else 'append'}{'_summary' if sums else ''}{'_trim' if trims else ''}"
+        f"stream_{'open' if opens else 'append'}"
+        f"{'_summary' if sums else ''}{'_trim' if trims else ''}"
         + ("" if opens or sums or trims else "_live"),
         _OPEN if opens else _GO_ON,
         _FRAMES,
@@ -176,7 +183,9 @@ class Summary(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """A stream as an append finds it: its row, if it has begun, and its document, if a patch was read or written here."""
+    """A stream as an append finds it: its row, if it has begun, and its document, if a patch was
+    read or written here.
+    """
 
     meta: StreamMeta | None
     summary: Summary | None
@@ -458,7 +467,9 @@ class AttemptEnd(Struct, frozen=True):
 
 
 def closure(execution: Standing, attempt: AttemptEnd) -> tuple[int, str] | None:
-    """When and why the stream of an attempt ended; None while it may go on, also through a suspension or a delay."""
+    """When and why the stream of an attempt ended; None while it may go on, also through a
+    suspension or a delay.
+    """
     if attempt.terminal_at_ms is not None:
         timed_out = (attempt.outcome, attempt.failure_reason) in _TIMED_OUT
         reason = (

@@ -1,4 +1,6 @@
-"""When a suspension ends: what a condition asks for, whether it is well formed, and what a signal adds to it."""
+"""When a suspension ends: what a condition asks for, whether it is well formed, and what a signal
+adds to it.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,8 @@ def _check_count(node: Count, where: str) -> None:
         raise refused(f"count_waitpoints_empty {where}")
     if node.count_kind is CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
         raise refused(
-            f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} {where}"
+            f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} "
+            f"{where}"
         )
 
 
@@ -179,7 +182,9 @@ def required_names(condition: Condition, key: str) -> list[str]:
 
 
 def accepted_names(condition: Condition, key: str) -> list[str]:
-    """The only names a waitpoint of this key takes; none means any. A veto makes the wait a decision between its names."""
+    """The only names a waitpoint of this key takes; none means any. A veto makes the wait a
+    decision between its names.
+    """
     decided = any(
         isinstance(node, Count) and node.veto is not None and key in node.waitpoints
         for _, node in nodes(condition)
@@ -191,7 +196,9 @@ def accepted_names(condition: Condition, key: str) -> list[str]:
 
 
 class Verdict(Struct, frozen=True):
-    """What a signal did: its effect in a word, the satisfiers from then on, and whether it counted."""
+    """What a signal did: its effect in a word, the satisfiers from then on, and whether it
+    counted.
+    """
 
     effect: str
     satisfied: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""Whether a payload is what a waitpoint asks for: the part of JSON Schema that describes Python types."""
+"""Whether a payload is what a waitpoint asks for: the part of JSON Schema that describes Python
+types.
+"""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ BUFFER = _pair(
 )
 _COUNTED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, _HEARD)
 _MATCHED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1)})
-# Whatever changes a suspension changes its execution too, so that the version of the one guards both.
+# Whatever changes a suspension changes its execution too, so that the version of the one guards
+# both.
 _APPENDED = (
     Update(EXEC, _STILL_SUSPENDED, {"version": Add(1), "last_mutation_at": Arg("now")}),
     UpdateMany(SUSPENSION, THIS_ROW, _ADDED),
@@ -193,7 +194,8 @@ _SATISFIED = {
     "closed_at_ms": Arg("now"),
     "version": Add(1),
 }
-# The waitpoint that was signalled and the others are changed apart: one statement changes a row once.
+# The waitpoint that was signalled and the others are changed apart: one statement changes a row
+# once.
 RESUME_BY_SIGNAL = _pair(
     "resume_by_signal",
     Update(EXEC, _STILL_SUSPENDED, _AWAKE),
@@ -257,7 +259,8 @@ STAMP_FAILURE = Form(
 
 
 class Delivery(Struct, frozen=True):
-    """The execution, the waitpoint whose token was found right, the latest suspension, and what is known of earlier signals.
+    """The execution, the waitpoint whose token was found right, the latest suspension, and what is
+    known of earlier signals.
 
     `history` names signals and their waitpoints, oldest first, where there may be too many.
     """
@@ -345,7 +348,10 @@ def check_source(args: DeliverSignalArgs) -> EngineError | None:
     """A token proves the right to answer, not to speak for the engine or an operator."""
     if args.source_type.strip().lower() not in ENGINE_SOURCES:
         return None
-    said = f"source_type: any but {' and '.join(ENGINE_SOURCES)}, which the engine writes itself, got {args.source_type!r:.80}"
+    said = (
+        f"source_type: any but {' and '.join(ENGINE_SOURCES)}, which the engine writes "
+        f"itself, got {args.source_type!r:.80}"
+    )
     return ValidationError(ValidationKind.INVALID_INPUT, said)
 
 
@@ -387,12 +393,16 @@ def _form(pair: tuple[Form, Form], args: DeliverSignalArgs) -> Form:
 
 
 def is_long(waitpoint: Waitpoint, most: int) -> bool:
-    """Whether its history is worth trimming: not for each signal over the limit, but for an eighth of it at a time."""
+    """Whether its history is worth trimming: not for each signal over the limit, but for an eighth
+    of it at a time.
+    """
     return 0 < most <= waitpoint.signal_count - waitpoint.signals_trimmed - most // 8
 
 
 def surplus(around: Delivery, args: DeliverSignalArgs) -> list[UUID]:
-    """The oldest of this waitpoint beyond the limit, counting the one that comes; what its condition counts stays."""
+    """The oldest of this waitpoint beyond the limit, counting the one that comes; what its
+    condition counts stays.
+    """
     suspension = around.suspension
     counted = set() if suspension is None else set(json.loads(suspension.satisfier_signal_ids))
     own = [

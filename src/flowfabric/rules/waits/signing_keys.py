@@ -1,4 +1,6 @@
-"""The keys that sign waitpoint tokens: the first one, and changing it while tokens of the old one are still out."""
+"""The keys that sign waitpoint tokens: the first one, and changing it while tokens of the old one
+are still out.
+"""
 
 from __future__ import annotations
 

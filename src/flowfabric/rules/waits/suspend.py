@@ -1,4 +1,6 @@
-"""Parking an attempt until a condition holds: pending waitpoints, suspending, and what had arrived before."""
+"""Parking an attempt until a condition holds: pending waitpoints, suspending, and what had arrived
+before.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +187,9 @@ REMEMBER_SUSPEND_AGAIN = Form(
 
 
 def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
-    """What can be said about a suspend without looking at anything stored, in the documented order."""
+    """What can be said about a suspend without looking at anything stored, in the documented
+    order.
+    """
     if not args.waitpoints:
         return conditions.refused("waitpoints_empty")
     primary, condition = args.waitpoints[0], args.resume_condition
@@ -267,7 +271,9 @@ def dedup_ms(timeout_at: int | None, now: int) -> int:
 
 
 class Around(Struct, frozen=True):
-    """The latest suspension, the waitpoints named, and what arrived on a pending one, oldest first."""
+    """The latest suspension, the waitpoints named, and what arrived on a pending one, oldest
+    first.
+    """
 
     now_ms: int
     suspension: Suspension | None
@@ -412,7 +418,9 @@ def encode_policy(policy: ResumePolicy) -> str:
 def remember(
     ident: ExecutionId, key: str, outcome: str, now: int, keep_ms: int, *, known: bool
 ) -> Plan:
-    """The outcome of a suspend, for whoever asks again under the same key. `known`: an outdated one is in the way."""
+    """The outcome of a suspend, for whoever asks again under the same key. `known`: an outdated one
+    is in the way.
+    """
     values = {
         "partition_key": ident.partition_index,
         "idempotency_key": dedup_key(ident.uuid, key),

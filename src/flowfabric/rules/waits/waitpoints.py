@@ -145,7 +145,8 @@ CLOSE_WAITPOINT = Form(
         },
     ),
 )
-# A signal is guarded by the version of its execution: one that was decided before the close must look again.
+# A signal is guarded by the version of its execution: one that was decided before the close must
+# look again.
 LOOK_AGAIN = Form(
     "look_again",
     Update(
@@ -241,7 +242,9 @@ def encode_schema(schema: dict[str, Any] | None) -> str | None:
 
 
 def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:
-    """A pending waitpoint whose signals were enough, if the lease still holds; nothing else changes."""
+    """A pending waitpoint whose signals were enough, if the lease still holds; nothing else
+    changes.
+    """
     held = HOLD(stored.partition_key, **held_by(fields))
     consumed = CONSUME_WAITPOINT(
         stored.partition_key,
@@ -285,7 +288,9 @@ def closing(stored: Waitpoint, reason: str) -> Plan:
 
 
 def signal_limit(policy_text: str | None, ident: ExecutionId, args: DeliverSignalArgs) -> int:
-    """How many signals an execution takes in all: the smaller of what its policy and this call say; 0 for any number."""
+    """How many signals an execution takes in all: the smaller of what its policy and this call say;
+    0 for any number.
+    """
     policy = stored_policy(policy_text, ident)
     stated = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
     limits = (
