@@ -40,8 +40,8 @@ class RequiresDevMode(ConfigError):
         super().__init__(
             "sqlite requires FF_DEV_MODE=1: it is embedded and runs on one machine only. "
             "Either set FF_DEV_MODE=1 in the environment, or say dev=True in code "
-            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or run `flowfabric demo`, "
-            "which opts in for its own process."
+            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or run "
+            "`flowfabric demo`, which opts in for its own process."
         )
 
 
