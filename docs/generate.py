@@ -21,7 +21,7 @@ _INTRO = """# States
 <!-- Made by `make docs` from src/flowfabric/rules/states.py. Change that file, not this one. -->
 
 An execution is always in exactly one of these states. The first column is our name for it; the
-second is what users and the Every state that is not the end names who takes it further, so
+second is what users and the API see. Every state that is not the end names who takes it further, so
 nothing can be stranded.
 
 """
@@ -71,7 +71,8 @@ def _words() -> str:
         "## The stored vector",
         "",
         (
-            "Six columns of `ff_exec_core` make up the state; where several words are listed, any of "
+            "Six columns of `ff_exec_core` make up the state; where several words are listed, "
+            "any of "
             "them may stand there."
         ),
         "",
