@@ -6,6 +6,7 @@ from types import ModuleType
 from uuid import UUID
 
 import pytest
+from flowfabric.model.signing_key import HmacKey
 from msgspec.structs import replace
 
 from flowfabric.codec import token as tokens
@@ -20,7 +21,6 @@ from flowfabric.codec.token import (
 )
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import HmacKey
 from flowfabric.rules.waits import signing_keys as key_rules
 
 NOW = 1_000_000

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+from flowfabric.model.flow_views import Outgoing
 from msgspec import structs
 
 from flowfabric.model.flow import (
@@ -15,7 +16,6 @@ from flowfabric.model.flow import (
     CreateFlowArgs,
     EdgePolicy,
     GraphEdge,
-    Outgoing,
     ResolveDependencyArgs,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,

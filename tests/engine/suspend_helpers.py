@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
+from flowfabric.model.signing_key import Seeded
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
@@ -18,7 +19,6 @@ from flowfabric.model.waitpoint import (
     ConditionMet,
     DeliverSignalArgs,
     FreshWaitpoint,
-    Seeded,
     Signal,
     SignalAccepted,
     SignalDuplicate,

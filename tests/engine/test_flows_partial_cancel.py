@@ -9,8 +9,12 @@ import pytest
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.flows import CancelReconciler
-from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy, FlowCancelled
-from flowfabric.model.flow_cancels import PartiallyCancelled
+from flowfabric.model.flow import (
+    CancelFlowArgs,
+    CancelFlowPolicy,
+    FlowCancelled,
+    PartiallyCancelled,
+)
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, rows_of, states, submit

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from flowfabric.model.flow_views import Incoming, Outgoing
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import Conflict, ConflictKind, Contention, ContentionKind, ValidationKind
@@ -17,8 +18,6 @@ from flowfabric.model.flow import (
     MAX_CYCLE_NODES,
     FlowSubmitted,
     GraphEdge,
-    Incoming,
-    Outgoing,
     Staged,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,

@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from flowfabric.rules.streams.stream_forms import _STREAM as OF_STREAM
+from flowfabric.rules.streams.stream_forms import SUMMARY
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
@@ -23,8 +25,6 @@ from flowfabric.model.stream import (
 )
 from flowfabric.plan import Applied, Arg, Form, Update
 from flowfabric.rules.streams.merge_patch import merge
-from flowfabric.rules.streams.streams import _STREAM as OF_STREAM
-from flowfabric.rules.streams.streams import SUMMARY
 from flowfabric.testing import ManualClock
 
 from .helpers import dump, refused, running
@@ -48,7 +48,7 @@ async def spoil(engine: Engine, ident: ExecutionId, document: str) -> None:
         "attempt_index": 0,
         "document": document,
     }
-    assert isinstance(await engine.store.commit(SPOIL(ident.partition_index, **values)), Applied)
+    assert isinstance(await engine.store.commit(SPOIL(**values)), Applied)
 
 
 def modes(found: Any) -> list[str]:

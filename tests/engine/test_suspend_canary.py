@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from flowfabric.model.signing_key import HmacKey
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
@@ -15,7 +16,6 @@ from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
-    HmacKey,
     OperatorOnly,
     UsePending,
     all_of_waitpoints,

@@ -164,7 +164,7 @@ def hold_does_not_raise_the_epoch(patch: Patch) -> None:
 
 @mutant
 def late_report_acts(patch: Patch) -> None:
-    honest = breach_actions.consequence
+    honest = breach_actions.breach_plan
     patch.setattr(breach_actions, "consequence", lambda *said: honest(*said[:5], None))
 
 

@@ -149,7 +149,7 @@ def callers_number_ignored(patch: Patch) -> None:
 
 @mutant
 def callers_number_not_stored(patch: Patch) -> None:
-    honest = streams._append_plainly
+    honest = streams._append_durable
 
     def append(stream: Any, meta: Any, handle: Any, frames: Sequence[Any], now: int) -> Any:
         return honest(
@@ -163,7 +163,7 @@ def callers_number_not_stored(patch: Patch) -> None:
 def what_is_known_is_not_asked_again(patch: Patch) -> None:
     """A frame with a number is written by what is at hand."""
     patch.setattr(
-        stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.overdue(stream))
+        stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.frames_over_cap(stream))
     )
 
 
@@ -189,7 +189,7 @@ def live_trim_takes_durable_frames(patch: Patch) -> None:
 
 @mutant
 def cut_one_too_far(patch: Patch) -> None:
-    honest = streams.overdue
+    honest = streams.frames_over_cap
     patch.setattr(streams, "overdue", lambda stream: honest(stream) + (honest(stream) > 0))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy, Limits
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
-from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Charge, Report
+from flowfabric.rules.limits.budgets import BudgetRows, Charge, Report
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing.clock import ManualClock
@@ -82,7 +83,7 @@ def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
         }
         rows.append((LEDGER, _row(LEDGER, **of)))
     for table, row in rows:
-        assert isinstance(run(store.commit(SEEDS[table](0, **row))), Applied)
+        assert isinstance(run(store.commit(SEEDS[table](**row))), Applied)
     return store
 
 

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
+from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import BackendTag, Grant, HandleFields, LeaseFence
-from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
+from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.states import VECTORS, entering
@@ -260,9 +261,7 @@ def seeded(*rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     store = MemoryStore(clock or ManualClock(NOW))
     for row in rows:
         if row is not None:
-            plan = _SEEDS[TABLE_OF[type(row)]](
-                getattr(row, "partition_key", 0), **msgspec.structs.asdict(row)
-            )
+            plan = _SEEDS[TABLE_OF[type(row)]](**msgspec.structs.asdict(row))
             assert isinstance(run(store.commit(plan)), Applied)
     return store
 

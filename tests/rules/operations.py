@@ -192,7 +192,7 @@ def _time_out(behavior: str) -> Op:
 def _suspend(holder: HandleFields) -> Plan:
     args = suspend_args()
     return suspend.suspend(
-        holder, args, around(), bound_to(args, around()), suspend.Replayed(), KEY.kid
+        holder, args, around(), bound_to(args, around()), suspend.ConditionState(), KEY.kid
     )[0]
 
 
@@ -206,7 +206,7 @@ def _overspend(action: str) -> Callable[[Snapshot], Decision]:
     """The consequence of a refused usage report."""
 
     def rule(snapshot: Snapshot) -> Decision:
-        plan = breach_actions.consequence(
+        plan = breach_actions.breach_plan(
             snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms
         )
         return Return("left alone") if plan is None else Commit(plan, "acted")
@@ -344,7 +344,6 @@ HOLDERS: dict[str, HolderOp] = {
 SWEEPS: dict[str, SweepOp] = {
     "claim": SweepOp(
         claims.claim(
-            0,
             lane="default",
             namespace="default",
             capabilities=(),
@@ -353,8 +352,8 @@ SWEEPS: dict[str, SweepOp] = {
             ttl_ms=TTL,
         )
     ),
-    "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED(0)),
-    "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),
+    "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED()),
+    "sweep_expired": SweepOp(SWEEP_EXPIRED()),
 }
 
 

@@ -4,11 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-
-from flowfabric.codec.token import mint, verify
-from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
     KidListing,
@@ -16,6 +12,10 @@ from flowfabric.model.waitpoint import (
     RotationNoop,
     Seeded,
 )
+from msgspec.structs import replace
+
+from flowfabric.codec.token import mint, verify
+from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.waits.signing_keys import (

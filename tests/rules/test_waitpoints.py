@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from flowfabric.model.signing_key import HmacKey
 from msgspec import Struct, structs
 
 from flowfabric import model
@@ -16,7 +17,6 @@ from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,
     DeliverSignalArgs,
-    HmacKey,
     PendingWaitpoint,
     Suspended,
     Suspension,

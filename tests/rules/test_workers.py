@@ -148,8 +148,8 @@ def test_a_late_heartbeat_is_refused_by_the_store() -> None:
         "expires_at_ms": NOW + 1_000,
         "version": 0,
     }
-    assert commit(store, registry.HEARTBEAT(0, **late)) == Refused()
-    assert isinstance(commit(store, registry.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
+    assert commit(store, registry.HEARTBEAT(**late)) == Refused()
+    assert isinstance(commit(store, registry.HEARTBEAT(**{**late, "now": NOW + 499})), Applied)
 
 
 def test_a_dead_worker_is_removed_with_an_event_and_the_reason() -> None:
@@ -178,8 +178,8 @@ def test_a_silent_worker_is_dropped_unless_it_sent_a_heartbeat_in_between() -> N
 
 def test_an_old_worker_event_is_removed_by_its_id() -> None:
     store = registered()
-    assert commit(store, registry.FORGET_EVENT(0, event_id=2)) == Refused()
-    assert isinstance(commit(store, registry.FORGET_EVENT(0, event_id=1)), Applied)
+    assert commit(store, registry.FORGET_EVENT(event_id=2)) == Refused()
+    assert isinstance(commit(store, registry.FORGET_EVENT(event_id=1)), Applied)
     assert noted(store) == []
 
 

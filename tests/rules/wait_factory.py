@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
+from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.codec.token import mint, sealed
 from flowfabric.model.execution import Execution
@@ -16,7 +17,6 @@ from flowfabric.model.waitpoint import (
     Condition,
     DeliverSignalArgs,
     FreshWaitpoint,
-    HmacKey,
     ResumePolicy,
     Signal,
     Single,
@@ -27,7 +27,7 @@ from flowfabric.model.waitpoint import (
 )
 from flowfabric.plan import Plan
 from flowfabric.rules.waits.conditions import encode
-from flowfabric.rules.waits.suspend import Around, Replayed, encode_policy, suspend
+from flowfabric.rules.waits.suspend import ConditionState, SuspendSnapshot, encode_policy, suspend
 from flowfabric.store.memory import MemoryStore
 
 from .factory import IDENT, NOW, TABLE_OF, defaults, execution, handle, run
@@ -127,11 +127,11 @@ def deliver_args(name: str = "go", **more: Any) -> DeliverSignalArgs:
 
 def around(
     *stored: Waitpoint, suspension: Suspension | None = None, now_ms: int = NOW, signals: Any = ()
-) -> Around:
-    return Around(now_ms, suspension, {row.waitpoint_id: row for row in stored}, signals)
+) -> SuspendSnapshot:
+    return SuspendSnapshot(now_ms, suspension, {row.waitpoint_id: row for row in stored}, signals)
 
 
-def bound_to(args: SuspendArgs, at: Around) -> list[BoundWaitpoint]:
+def bound_to(args: SuspendArgs, at: SuspendSnapshot) -> list[BoundWaitpoint]:
     """What the engine makes of the bindings: a token each, its own for one that was created ahead."""
     made = []
     for binding in args.waitpoints:
@@ -147,10 +147,13 @@ def bound_to(args: SuspendArgs, at: Around) -> list[BoundWaitpoint]:
 
 
 def suspend_plans(
-    of: Execution, args: SuspendArgs, at: Around | None = None, found: Replayed | None = None
+    of: Execution,
+    args: SuspendArgs,
+    at: SuspendSnapshot | None = None,
+    found: ConditionState | None = None,
 ) -> list[Plan]:
     at = at or around()
-    return suspend(handle(of), args, at, bound_to(args, at), found or Replayed(), KEY.kid)
+    return suspend(handle(of), args, at, bound_to(args, at), found or ConditionState(), KEY.kid)
 
 
 def rows_of(store: MemoryStore, kind: type[T]) -> list[T]:

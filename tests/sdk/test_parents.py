@@ -14,7 +14,8 @@ from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
-from flowfabric.model.flow import Parent, SubmitFlowArgs
+from flowfabric.model.flow import SubmitFlowArgs
+from flowfabric.model.flow_links import Parent
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.sdk.children import JOIN, family
 from flowfabric.sdk.options import Options

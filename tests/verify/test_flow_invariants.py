@@ -16,7 +16,8 @@ from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
-from flowfabric.model.flow import EdgePolicy, GraphEdge, Parent, SubmitFlowArgs
+from flowfabric.model.flow import EdgePolicy, GraphEdge, SubmitFlowArgs
+from flowfabric.model.flow_links import Parent
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES

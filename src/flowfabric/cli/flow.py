@@ -19,7 +19,7 @@ from flowfabric.cli.text import clean
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
-from flowfabric.model.flow import FlowListed, FlowSnapshot
+from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
 STDOUT_PATH = "-"

@@ -21,7 +21,7 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     attempt: int | None
 
 
-def encode_place(subject: str, key: Numbers, told: tuple[int, ...], attempt: int | None) -> str:
+def encode_history_cursor(subject: str, key: Numbers, told: tuple[int, ...], attempt: int | None) -> str:
     return (
         base64.urlsafe_b64encode(msgspec.json.encode([subject, key, told, attempt]))
         .decode()
@@ -29,7 +29,7 @@ def encode_place(subject: str, key: Numbers, told: tuple[int, ...], attempt: int
     )
 
 
-def decode_place(subject: str, text: object) -> tuple[Numbers, tuple[int, ...], int | None]:
+def decode_history_cursor(subject: str, text: object) -> tuple[Numbers, tuple[int, ...], int | None]:
     """The key of the last entry told, how far each outbox was, and which attempt ran."""
     refused = invalid("after", "the next_cursor of an earlier page of this history", text)
     if not isinstance(text, str):

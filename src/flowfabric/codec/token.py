@@ -12,7 +12,7 @@ from uuid import UUID
 
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 
 MAX_TOKEN_BYTES = 512
 _SHAPE = re.compile(

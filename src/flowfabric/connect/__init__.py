@@ -23,7 +23,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
-from flowfabric.model.waitpoint import Seeded
+from flowfabric.model.signing_key import Seeded
 from flowfabric.store.clock import system_clock
 from flowfabric.store.port import Row
 from flowfabric.store.sqlite.errors import SQLITE_ERRORS, read_tolerantly

@@ -12,7 +12,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
 from flowfabric.model.lease import Grant
-from flowfabric.model.quota import Standing
+from flowfabric.model.quota import LimitState
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.executions.quarantine import damaged_list
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
@@ -39,7 +39,7 @@ class Limits(Protocol):
 
     def reads(self, ident: ExecutionId, now_ms: int) -> list[Read]: ...
 
-    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing: ...
+    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> LimitState: ...
 
 
 def from_core_row(row: Row) -> Execution:

@@ -23,7 +23,7 @@ class DelayedPromoter(BaseLoop):
             return await self._worklist.run_index(engine, self.index, now, engine.promote_delayed)
         done = 0
         while True:
-            promoted = len(await engine.store.sweep(SWEEP_DELAYED(0), BATCH))
+            promoted = len(await engine.store.sweep(SWEEP_DELAYED(), BATCH))
             done += promoted
             if promoted < BATCH:
                 return done

@@ -55,7 +55,7 @@ class LeaseExpiry(BaseLoop):
             return await self._mark_wanted(engine, now)
         done = 0
         while True:
-            swept = await engine.store.sweep(SWEEP_EXPIRED(0), BATCH)
+            swept = await engine.store.sweep(SWEEP_EXPIRED(), BATCH)
             await _report(engine, swept)
             done += len(swept)
             if len(swept) < BATCH:

@@ -21,7 +21,7 @@ def split_answers(answers: Iterable[T], requests: Iterable[Sized]) -> list[list[
 
 def selection(plan: Plan) -> tuple[Form, Any]:
     """What a sweep selects its rows by; sweeps that share it can share a statement."""
-    return plan.form, plan.form.chosen_by(plan.values)
+    return plan.form, plan.form.pick_key(plan.values)
 
 
 def chunks(items: Sequence[T], size: int) -> list[list[T]]:

@@ -51,5 +51,5 @@ async def test_an_empty_sweep_is_repeated_only_while_more_rows_match(
     claims: list[list[Any]], more: list[bool], found: list[Any], asked: int
 ) -> None:
     session = Answers(claims, more)
-    assert await run_sweeps(session, [(TAKE(0, lane="a"), 1)], None, Effects()) == [found]
+    assert await run_sweeps(session, [(TAKE(lane="a"), 1)], None, Effects()) == [found]
     assert (session.asked, claims) == (asked, [])

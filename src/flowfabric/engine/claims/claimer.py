@@ -51,7 +51,6 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
 def sweep_plan(claimer: Claimer) -> Plan:
     assert claimer.namespace is not None, "one statement claims in one namespace"
     return claims.claim(
-        0,
         lane=claimer.lane,
         namespace=claimer.namespace,
         capabilities=claimer.capabilities,

@@ -289,11 +289,11 @@ def _plan(share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
         "renew_within_ms": renew_within_ms(claimer.ttl_ms),
     }
     if not share.gate:
-        return CLAIM(0, **values, namespace=claimer.namespace, capabilities=claimer.capabilities)
+        return CLAIM(**values, namespace=claimer.namespace, capabilities=claimer.capabilities)
     counts = quota is not None and quota.max_requests_per_window and not share.holder
     form = CLAIM_COUNTED if counts else CLAIM_GATED
     at = share.partition_key
-    return form(at, **values, partition_key=at, ids=share.ids, holder=share.holder)
+    return form(**values, partition_key=at, ids=share.ids, holder=share.holder)
 
 
 def _in_queue_order(rows: list[Row], heads: QueueHeads) -> list[Row]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, LimitState
 from flowfabric.rules.claims.admission import Breach, Capacity, breach_of, capacity_of, slot_holders
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
@@ -52,10 +52,10 @@ def quota_reads(
     ]
 
 
-def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> Standing:
+def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> LimitState:
     """The usage of a quota, from the rows of `quota_reads`."""
     leased, reserved, admitted, window = rows
-    return Standing(
+    return LimitState(
         quota,
         frozenset(ident for (ident,) in leased),
         frozenset(ident for ident, until_ms in reserved if until_ms >= now_ms),
@@ -101,8 +101,8 @@ class ExecutionLimits(Struct, frozen=True):
             reads += quota_reads(self.quota, now_ms)
         return reads + (budget_reads(self.budget_ids) if self.budget_ids else [])
 
-    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing:
-        found = Standing()
+    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> LimitState:
+        found = LimitState()
         if self.quota is not None:
             (current,), own = map(_policy, next(rows)), next(rows)
             # With other limits the usage was read for the former ones, whose version is refused.

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.codec.history_cursor import decode_place, encode_place
+from flowfabric.codec.history_cursor import decode_history_cursor, encode_history_cursor
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import load_all, load_one
@@ -120,7 +120,7 @@ class History:
     async def _history_of(
         self, ident: ExecutionId, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        before = None if after is None else PageEnd(*decode_place(str(ident), after))
+        before = None if after is None else PageEnd(*decode_history_cursor(str(ident), after))
         before_key = None if before is None else before.key
         keys = [(ident.partition_index, ident.uuid)]
         found = await self._executions(keys, MAX_EXPLAINING)
@@ -140,7 +140,7 @@ class History:
         end = history.page_end(page, before, attempt)
         cursor = None
         if len(lines) > size:
-            cursor = encode_place(str(ident), end.key, end.numbers, end.attempt)
+            cursor = encode_history_cursor(str(ident), end.key, end.numbers, end.attempt)
         return await self._with_signal_names(history.without_repeats(page, before_key), cursor)
 
     async def _add_events(
@@ -184,7 +184,7 @@ class History:
     async def _history_of_flow(
         self, ident: UUID, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        key = None if after is None else decode_place(str(ident), after)[0]
+        key = None if after is None else decode_history_cursor(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
         flow = await load_one(self._store, Get("ff_flow_core", (partition, ident)), Flow)
         if flow is None:
@@ -213,7 +213,7 @@ class History:
         page = lines[:size]
         cursor = None
         if page and len(lines) > size:
-            cursor = encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None)
+            cursor = encode_history_cursor(str(ident), page[-1].key, (0, 0, 0, 0), None)
         return await self._with_signal_names(history.without_repeats(page, key), cursor)
 
     async def _add_flow(self, flow: Flow, chosen: FirstLines) -> None:

@@ -23,7 +23,7 @@ class Lanes:
     async def register(self, lane: str, registered_by: str) -> None:
         if lane not in self._registered:
             await self._store.commit(
-                create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by)
+                create.REGISTER_LANE(lane_id=lane, registered_by=registered_by)
             )
             self._registered.add(lane)
 
@@ -34,7 +34,7 @@ class Lanes:
         except ValueError:
             raise invalid("state", "active, paused, draining or disabled", state) from None
         await self.register(lane_id(lane), "operator")
-        await self._store.commit(create.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
+        await self._store.commit(create.SET_LANE_STATE(lane_id=lane, state=wanted.value))
 
     async def pause_lane(self, lane: str) -> None:
         await self.set_lane_state(lane, LaneState.PAUSED)

@@ -55,7 +55,7 @@ from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import flow_submit, flows
-from flowfabric.rules.flows.flows import Surroundings
+from flowfabric.rules.flows.flows import GraphSnapshot
 from flowfabric.store.port import GetAll, Scan, ScanAll, Store
 
 Node = tuple[CreateExecutionArgs, ExecutionPolicy | None]
@@ -99,7 +99,7 @@ class FlowBuilds:
         validation.optional_timestamp(args.now, "now")
         checked = structs.replace(args, flow_id=flow, execution_id=ident)
 
-        def rule(graph: Surroundings) -> Decision:
+        def rule(graph: GraphSnapshot) -> Decision:
             return flows.add_member(graph, checked)
 
         async with self._core.locks.of(flow):
@@ -126,7 +126,7 @@ class FlowBuilds:
             downstream_execution_id=down,
         )
 
-        async def load() -> Surroundings:
+        async def load() -> GraphSnapshot:
             graph = await load_graph(self._store, flow, members=(up, down), edge=edge)
             found = graph.flow
             if found is None or found.graph_revision != args.expected_graph_revision:

@@ -38,12 +38,12 @@ from flowfabric.model.flow import (
     Flow,
     FlowAlreadyTerminal,
     FlowCancelled,
+    PartiallyCancelled,
     WaitTimeout,
 )
-from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.plan import Applied
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.flows.cancels import Cancelling, FlowCancel
+from flowfabric.rules.flows.cancels import CancelSnapshot, FlowCancel
 from flowfabric.store.port import Get, Scan
 
 log = logging.getLogger("flowfabric.flows")
@@ -118,7 +118,7 @@ class FlowCancels:
         return cancels.already_terminal(flow, await self._pending_members(flow))
 
     async def cancel_by_rule(
-        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
+        self, ident: UUID, rule: Callable[[CancelSnapshot], FlowCancel | None], policy: str
     ) -> CancelledMembers | None:
         """Cancels the flow and its members in one transaction. None when there is nothing to do.
 
@@ -185,7 +185,7 @@ class FlowCancels:
         plans = [row for row, _ in (cancels.ack(flow_id, member) for member in members)]
         await self._store.commit_many(plans)
 
-    async def _cancelling(self, ident: UUID) -> Cancelling:
+    async def _cancelling(self, ident: UUID) -> CancelSnapshot:
         flow = await load_flow(self._store, ident)
         assert flow is not None
         scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=CORE_COLUMNS)
@@ -196,7 +196,7 @@ class FlowCancels:
             lambda execution: (execution.execution_id,),
         )
         pending = await load_backlog_members(self._store, flow)
-        return Cancelling(
+        return CancelSnapshot(
             await self._store.now_ms(),
             flow,
             members,

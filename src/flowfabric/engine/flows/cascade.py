@@ -22,15 +22,8 @@ from flowfabric.engine.flows.member_cancels import MemberCancels
 from flowfabric.engine.flows.snapshots import group_key
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
-from flowfabric.model.flow import (
-    MAX_GRAPH_EDGES,
-    CancelFlowPolicy,
-    Cascaded,
-    Edge,
-    EdgeGroup,
-    Flow,
-    Upstream,
-)
+from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow
+from flowfabric.model.flow_links import Upstream
 from flowfabric.rules.flows import edges
 from flowfabric.store.port import GetAll, ScanAll, Store
 
@@ -219,7 +212,7 @@ class Cascade:
         )
         for edge in open_edges:
             member, is_new = members[edge.upstream_eid], edge.upstream_eid in undispatched
-            if edges.counts_again(edge, member.upstream, unheard=is_new):
+            if edges.counts_after_replay(edge, member.upstream, unheard=is_new):
                 member.open_edges.append(edge)
                 member.groups.add(group_key(edge))
         flows = [flow for flow in starmap(Flow, child_flows) if flow.parent_execution_id in ended]

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from flowfabric.engine.snapshots import load_all
 from flowfabric.model.event import is_end
-from flowfabric.rules.flows import edges
+from flowfabric.rules.flows import edge_forms
 from flowfabric.store.port import ScanAll, Store
 
 log = logging.getLogger("flowfabric.flows")
@@ -51,7 +51,7 @@ class CompletionMarks:
         ended, self._queue = self._queue[:MAX_MARKS], self._queue[MAX_MARKS:]
         try:
             plans = [
-                edges.MARK_DISPATCHED(0, event_id=event.event_id)
+                edge_forms.MARK_DISPATCHED(event_id=event.event_id)
                 for event in await self._events(ended)
                 if event.is_undispatched_end
             ]

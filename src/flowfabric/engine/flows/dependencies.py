@@ -26,17 +26,17 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     Flow,
-    Member,
     Resolved,
     ResolveDependencyArgs,
 )
+from flowfabric.model.flow_links import Member
 from flowfabric.model.lease import EndArgs, Handle
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.fence import check_fence
 from flowfabric.rules.flows import edges
 from flowfabric.rules.flows import wait_children as children
-from flowfabric.rules.flows.edges import Applying, Child
+from flowfabric.rules.flows.edges import ApplySnapshot, Child
 from flowfabric.rules.flows.flows import counted_as, passes_data
 from flowfabric.rules.leases import attempts
 from flowfabric.store.port import Get, GetAll, Scan, ScanAll
@@ -91,7 +91,7 @@ class Dependencies:
             await self._core.cascade.ended((up,))
         return result
 
-    async def _load(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
+    async def _load(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> ApplySnapshot:
         partition = partition_for(await load_flow(self._store, flow_id), flow_id)
         reads = (
             Get("ff_flow_core", (partition, flow_id)),
@@ -101,7 +101,7 @@ class Dependencies:
         )
         loaded = await self._store.load(reads)
         flows, staged, groups, members = loaded.rows
-        return Applying(
+        return ApplySnapshot(
             loaded.now_ms,
             partition,
             next(starmap(Flow, flows), None),
@@ -127,7 +127,7 @@ class Dependencies:
             await self._core.pause(tries)
 
     async def _resolve(
-        self, snapshot: Applying, down: ExecutionId, outcome: str
+        self, snapshot: ApplySnapshot, down: ExecutionId, outcome: str
     ) -> Resolved | None:
         """None when the group changed meanwhile."""
         edge, group, child = snapshot.edge, snapshot.group, snapshot.child
@@ -139,10 +139,10 @@ class Dependencies:
         if not edge.is_open:
             return Resolved("already_resolved", group.group_state)
         end = await self._end_of(edge, outcome)
-        counted = edges.count(group, (end,), snapshot.now_ms)
+        counted = edges.count_ends(group, (end,), snapshot.now_ms)
         cascade = self._core.cascade
         siblings = await cascade.members.siblings(group, counted.by) if counted.cancels else []
-        plans = edges.settle(
+        plans = edges.resolve_group(
             counted, child, snapshot.now_ms, since=group.version, siblings=siblings
         )
         if not isinstance(await self._core.commit_together(plans), Applied):
@@ -156,13 +156,13 @@ class Dependencies:
             any(plan.form.ends for plan in plans),
         )
 
-    async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
+    async def _end_of(self, edge: Edge, outcome: str) -> edges.UpstreamEnd:
         if outcome != "success" or not passes_data(edge):
-            return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
+            return edges.UpstreamEnd(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
         read = Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",))
         (rows,) = (await self._store.load((read,))).rows
         result = next((data for (data,) in rows), None)
-        return edges.Ended(edge.edge_id, edge.upstream_eid, outcome, True, result)
+        return edges.UpstreamEnd(edge.edge_id, edge.upstream_eid, outcome, True, result)
 
     async def cascade_completion(self, execution: ExecutionId) -> Cascaded:
         """Counts an ended execution for every member that waits for it. It may be called again."""

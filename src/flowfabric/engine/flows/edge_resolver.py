@@ -13,7 +13,8 @@ from msgspec import Struct
 from flowfabric.engine.flows.member_cancels import MemberCancels
 from flowfabric.engine.flows.snapshots import MEMBER_COLUMNS, GroupKey, group_key
 from flowfabric.ids import ExecutionId
-from flowfabric.model.flow import Edge, EdgeGroup, Member, Upstream
+from flowfabric.model.flow import Edge, EdgeGroup
+from flowfabric.model.flow_links import Member, Upstream
 from flowfabric.plan import Answer, Applied, Form, Plan
 from flowfabric.rules.flows import edges
 from flowfabric.rules.flows.flows import counted_as, passes_data
@@ -53,7 +54,7 @@ class GroupChange(Struct):
 
     key: GroupKey
     plans: list[Plan]
-    counted: edges.Count
+    counted: edges.GroupCount
     child: Member | None
     marked: list[UUID]
 
@@ -181,7 +182,7 @@ class EdgeResolver:
             for ended, _ in pairs
             if len(ended.groups) == 1 and not (child and child.is_ended)
         ]
-        plans = edges.settle(
+        plans = edges.resolve_group(
             counted, child, rows.now_ms, since=group.version, siblings=siblings, told=marked
         )
         return GroupChange(group_key(group), plans, counted, child, marked)
@@ -217,12 +218,12 @@ class EdgeResolver:
         return answered + list(zip(several, together, strict=True))
 
 
-def _count(group: EdgeGroup, pairs: Pairs, rows: _GroupRows) -> edges.Count | None:
+def _count(group: EdgeGroup, pairs: Pairs, rows: _GroupRows) -> edges.GroupCount | None:
     """Counts in the order of the ends. None when the counters of the group are inconsistent."""
     if len(pairs) > 1:
         pairs = sorted(pairs, key=lambda pair: (_ended_at(pair[0]), pair[1].edge_id))
     ends = [
-        edges.Ended(
+        edges.UpstreamEnd(
             edge.edge_id,
             edge.upstream_eid,
             counted_as(edge, ended.upstream.terminal_outcome),
@@ -232,7 +233,7 @@ def _count(group: EdgeGroup, pairs: Pairs, rows: _GroupRows) -> edges.Count | No
         for ended, edge in pairs
     ]
     try:
-        return edges.count(group, ends, rows.now_ms)
+        return edges.count_ends(group, ends, rows.now_ms)
     except Exception:  # an unreadable group does not block the others
         log.exception(
             "edge group cannot be counted",

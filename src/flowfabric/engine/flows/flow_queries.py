@@ -18,20 +18,17 @@ from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import invalid
 from flowfabric.ids import ExecutionId, execution_id, partition_key
 from flowfabric.model.execution import Page
-from flowfabric.model.flow import (
-    Edge,
-    EdgeGroup,
+from flowfabric.model.flow import Edge, EdgeGroup, Flow, stored_edge_policy
+from flowfabric.model.flow_links import Member
+from flowfabric.model.flow_views import (
     EdgeGroupSnapshot,
     EdgeSnapshot,
-    Flow,
     FlowListed,
     FlowSnapshot,
     FlowStatus,
     FlowSummary,
     Incoming,
-    Member,
     Outgoing,
-    stored_edge_policy,
 )
 from flowfabric.rules.flows import edges, flows
 from flowfabric.rules.flows.flow_fields import fields_of, namespace_of, number_in

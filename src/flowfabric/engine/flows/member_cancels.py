@@ -80,7 +80,7 @@ class MemberCancels:
             stored = await load_one(self._store, Get("ff_edge_group", group_key(group)), EdgeGroup)
             if stored is None or not stored.cancel_siblings_pending_flag:
                 break
-            pending = cancels.owed_siblings(stored)
+            pending = cancels.pending_siblings(stored)
             reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
             for at in range(0, len(pending), MAX_SIBLINGS):
                 batch = pending[at : at + MAX_SIBLINGS]
@@ -116,7 +116,7 @@ class MemberCancels:
             keys = [(partition, uid) for uid in left]
             loaded = await self._store.load((GetAll("ff_exec_core", keys, _CANCEL_COLUMNS),))
             (rows,) = loaded.rows
-            alive = cancels.selected([_partial_execution(row) for row in rows], policy)
+            alive = cancels.members_to_cancel([_partial_execution(row) for row in rows], policy)
             if not alive:
                 return done, set()
             if tries:

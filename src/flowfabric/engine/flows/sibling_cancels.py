@@ -20,10 +20,11 @@ from flowfabric.engine.flows.snapshots import (
 from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.flow import EdgeGroup, Member, Reconciled
+from flowfabric.model.flow import EdgeGroup, Reconciled
+from flowfabric.model.flow_links import Member
 from flowfabric.rules.decision import Return
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.flows.cancels import owed_siblings
+from flowfabric.rules.flows.cancels import pending_siblings
 from flowfabric.store.port import Get, GetAll, Scan
 
 log = logging.getLogger("flowfabric.flows")
@@ -76,7 +77,8 @@ class SiblingCancels:
             await self._store.commit(cancels.leave_queue(*key))
             return "drained_sans_group"
         await self._core.run(
-            lambda: load_one(self._store, Get("ff_edge_group", key), EdgeGroup), cancels.drained
+            lambda: load_one(self._store, Get("ff_edge_group", key), EdgeGroup),
+            cancels.drain_if_read,
         )
         return "drained"
 
@@ -125,7 +127,7 @@ class SiblingCancels:
         return bool(queued), next(starmap(EdgeGroup, groups), None)
 
     async def _any_running(self, group: EdgeGroup) -> bool:
-        keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
+        keys = [(group.partition_key, uid) for uid in pending_siblings(group)]
         members = await load_all(self._store, GetAll("ff_exec_core", keys, MEMBER_COLUMNS), Member)
         return any(not member.is_ended for member in members)
 

@@ -12,10 +12,11 @@ from msgspec import Struct, structs
 from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup, Flow, Member
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup, Flow
+from flowfabric.model.flow_links import Member
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.rules.flows.flow_fields import namespace_of
-from flowfabric.rules.flows.flows import Surroundings
+from flowfabric.rules.flows.flows import GraphSnapshot
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll, Store
 
 MAX_PAGE = 1_000
@@ -151,7 +152,7 @@ async def load_graph(
     members: tuple[ExecutionId, ...] = (),
     edge: UUID | None = None,
     group: ExecutionId | None = None,
-) -> Surroundings:
+) -> GraphSnapshot:
     """A flow with the members, the edge and the inbound group that a change concerns."""
     partition = partition_for(await load_flow(store, flow_id), flow_id)
     reads: list[Read] = [
@@ -166,7 +167,7 @@ async def load_graph(
         reads.append(Scan("edges_in", inbound, limit=1))
     loaded = await store.load(reads)
     rows = iter(loaded.rows)
-    return Surroundings(
+    return GraphSnapshot(
         loaded.now_ms,
         partition,
         next(starmap(Flow, next(rows)), None),

@@ -30,7 +30,7 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import grants
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.limits import budget_release, budgets
-from flowfabric.rules.limits.breach_actions import refused_by, waits_on
+from flowfabric.rules.limits.breach_actions import blocked_on_refusal, blocked_on_budget
 from flowfabric.rules.limits.budgets import BudgetRows
 from flowfabric.store.port import Row, Scan
 
@@ -225,12 +225,12 @@ def _ledger_position(entry: LedgerEntry) -> tuple[int, UUID, str]:
 
 
 def _is_exhausted(rows: BudgetRows) -> bool:
-    return rows.policy is not None and budgets.spent(rows.policy.limits, rows.usage) is not None
+    return rows.policy is not None and budgets.exhausted_dimension(rows.policy.limits, rows.usage) is not None
 
 
 def _waiters(budget: UUID) -> tuple[Scan, ...]:
     """Executions blocked at a claim, and executions blocked by a refused report."""
-    groups = (waits_on(budget), refused_by(budget))
+    groups = (blocked_on_budget(budget), blocked_on_refusal(budget))
     return tuple(
         Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=CORE_COLUMNS)
         for group in groups

@@ -12,7 +12,8 @@ from msgspec import Struct, structs
 from flowfabric.engine.flows.snapshots import load_pages
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy
-from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Report
+from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
+from flowfabric.rules.limits.budgets import BudgetRows, Report
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 
 MAX_ROWS = 10_000

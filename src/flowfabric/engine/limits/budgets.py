@@ -40,7 +40,7 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.limits import breach_actions, budget_changes, budgets
-from flowfabric.rules.limits.budgets import BudgetRows, Counted, Report
+from flowfabric.rules.limits.budgets import BudgetRows, UsageTally, Report
 
 
 class Budgets:
@@ -153,7 +153,7 @@ class Budgets:
         self,
         rows: BudgetRows,
         execution: Execution | None,
-        counted: Counted,
+        counted: UsageTally,
         breach: HardBreach,
         lease: HandleFields | None,
     ) -> HardBreach | None:
@@ -162,18 +162,18 @@ class Budgets:
         action = rows.policy.limits.on_hard_limit
         acted = structs.replace(breach, action=action)
         noted = budgets.note_hard(rows.budget_id, 1, breach.dimension)
-        is_held = lease is None or breach_actions.holds(execution, lease, rows.now_ms)
+        is_held = lease is None or breach_actions.lease_is_held(execution, lease, rows.now_ms)
         cancels_flow = action == HardLimitAction.CANCEL_FLOW_PENDING and is_held
         if cancels_flow and execution is not None and execution.flow_id is not None:
             cancelled = await self._cancel_pending(execution, rows.budget_id, noted, lease)
             return acted if cancelled else breach
-        plan = breach_actions.consequence(
+        plan = breach_actions.breach_plan(
             execution, action, rows.budget_id, breach, rows.now_ms, lease
         )
         if plan is None:
             return breach if isinstance(await self._store.commit(noted), Applied) else None
         as_read = budgets.note_hard(rows.budget_id, 1, breach.dimension, rows.policy.version)
-        plans = [*budgets.still_refused(rows, counted, breach), plan, as_read]
+        plans = [*budgets.confirm_refusal(rows, counted, breach), plan, as_read]
         if not isinstance(await self._core.commit_together(plans), Applied):
             return None
         assert execution is not None
@@ -192,14 +192,14 @@ class Budgets:
         args = CancelFlowArgs(
             flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy
         )
-        held = () if lease is None else (breach_actions.still_held(by, lease),)
+        held = () if lease is None else (breach_actions.hold_lease(by, lease),)
 
-        def rule(snapshot: cancels.Cancelling) -> cancels.FlowCancel | None:
+        def rule(snapshot: cancels.CancelSnapshot) -> cancels.FlowCancel | None:
             member = next((member for member in snapshot.members if member.id == by.id), None)
-            if lease is not None and not breach_actions.holds(member, lease, snapshot.now_ms):
+            if lease is not None and not breach_actions.lease_is_held(member, lease, snapshot.now_ms):
                 return None
             cancel = cancels.cancel_flow_header(snapshot, args)
-            return cancel and cancels.beside(cancel, *held, noted)
+            return cancel and cancels.with_plans(cancel, *held, noted)
 
         async with self._core.locks.of(flow):
             ended = await self._cancels.cancel_by_rule(flow, rule, policy)

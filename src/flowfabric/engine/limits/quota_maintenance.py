@@ -40,7 +40,7 @@ from flowfabric.model.quota import (
 from flowfabric.plan import Applied
 from flowfabric.rules.claims.admission import Breach, capacity_of, slot_holders
 from flowfabric.rules.limits import quotas
-from flowfabric.rules.limits.quotas import Holder, Slot
+from flowfabric.rules.limits.quotas import SlotExecution, Slot
 from flowfabric.store.port import GetAll, Scan
 
 log = logging.getLogger("flowfabric.quotas")
@@ -195,10 +195,10 @@ class QuotaMaintenance:
     async def _orphans(self, slots: Sequence[Slot]) -> list[ExecutionId]:
         by_execution = {ExecutionId(slot.execution_id): slot for slot in slots}
         keys = [(ident.partition_index, ident.uuid) for ident in by_execution]
-        read = GetAll("ff_exec_core", keys, Holder.__struct_fields__)
+        read = GetAll("ff_exec_core", keys, SlotExecution.__struct_fields__)
         loaded = await self._store.load((read,))
         (rows,) = loaded.rows
-        known = {holder.execution_id: holder for holder in (Holder(*row) for row in rows)}
+        known = {holder.execution_id: holder for holder in (SlotExecution(*row) for row in rows)}
         return [
             ident
             for ident, slot in by_execution.items()

@@ -36,7 +36,7 @@ from flowfabric.model.quota import (
     RateExceeded,
     Rejected,
     Released,
-    Standing,
+    LimitState,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
@@ -84,7 +84,7 @@ class Quotas:
         )
         if isinstance(answer, Applied):
             return QuotaPolicyCreated(ident)
-        refused = quotas.taken(await self.quota(ident), args)
+        refused = quotas.owned_elsewhere(await self.quota(ident), args)
         if refused is not None:
             raise refused
         return QuotaPolicyAlreadySatisfied(ident)
@@ -134,7 +134,7 @@ class Quotas:
         )
         extra = self._core.random.randint(0, jitter or 0)
 
-        def rule(found: tuple[int, Standing]) -> Decision:
+        def rule(found: tuple[int, LimitState]) -> Decision:
             now, standing = found
             return quotas.check_admission(checked, standing, now, checked.dimension, extra)
 
@@ -147,9 +147,9 @@ class Quotas:
                 self._core.telemetry.listener.quota_hit("concurrency")
         return result
 
-    async def _standing(self, args: CheckAdmissionArgs) -> tuple[int, Standing]:
+    async def _standing(self, args: CheckAdmissionArgs) -> tuple[int, LimitState]:
         now = await self._store.now_ms() if args.now is None else args.now
-        window = quota_reads(quotas.asked(args), now, dimension=args.dimension)
+        window = quota_reads(quotas.policy_of(args), now, dimension=args.dimension)
         own = Get(
             "ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",)
         )
@@ -202,7 +202,7 @@ class Quotas:
         namespace = await self._namespace_for(scope)
         if sum(map(len, (await self._limit_cache.scopes()).values())) >= MAX_LIMIT_SCOPES:
             raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
-        plan = limit_scopes.ATTACH(0, **structs.asdict(scope), namespace=namespace)
+        plan = limit_scopes.ATTACH(**structs.asdict(scope), namespace=namespace)
         answer = await self._store.commit(plan)
         self._limit_cache.forget()
         return isinstance(answer, Applied)
@@ -238,7 +238,7 @@ class Quotas:
         False if it was not attached.
         """
         scope = _scope(kind, limit_id, scope_type, scope_id)
-        answer = await self._store.commit(limit_scopes.DETACH(0, **structs.asdict(scope)))
+        answer = await self._store.commit(limit_scopes.DETACH(**structs.asdict(scope)))
         self._limit_cache.forget()
         return isinstance(answer, Applied)
 

@@ -163,6 +163,6 @@ def _first_with_consequences(
     rows: BudgetRows, reports: Sequence[Report], results: Sequence[UsageResult | EngineError]
 ) -> int | None:
     for position, (report, result) in enumerate(zip(reports, results, strict=True)):
-        if isinstance(result, HardBreach) and budgets.acts(rows.policy, report):
+        if isinstance(result, HardBreach) and budgets.has_consequences(rows.policy, report):
             return position
     return None

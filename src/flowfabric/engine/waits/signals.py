@@ -24,10 +24,10 @@ from flowfabric.errors import NotFound, StateError, ValidationError, ValidationK
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
     DeliverSignalArgs,
-    HmacKey,
     Resumed,
     SignalAccepted,
     SignalDuplicate,

@@ -9,15 +9,15 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine.core import Core
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
     KidListing,
     RotationEntry,
     RotationNoop,
     Seeded,
-    Waitpoint,
 )
+from flowfabric.model.waitpoint import Waitpoint
 from flowfabric.plan import Applied
 from flowfabric.rules.waits import signing_keys
 from flowfabric.store.port import Scan

@@ -29,11 +29,11 @@ from flowfabric.errors import StateError, StateKind, invalid
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     MAX_BINDINGS,
     BoundWaitpoint,
     ConditionMet,
-    HmacKey,
     PendingWaitpoint,
     ResumeSignal,
     Signal,
@@ -50,7 +50,7 @@ from flowfabric.rules.fence import check_fence, check_handle
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.waits import suspend as suspensions
 from flowfabric.rules.waits import waitpoints
-from flowfabric.rules.waits.suspend import Around
+from flowfabric.rules.waits.suspend import SuspendSnapshot
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan
 
 MAX_EXPIRY_MS = 2**63 - 1
@@ -63,7 +63,7 @@ class _SuspendRows(Struct, frozen=True):
     """
 
     held: Snapshot
-    snapshot: Around
+    snapshot: SuspendSnapshot
     keys: list[HmacKey]
     has_answer: bool
 
@@ -213,7 +213,7 @@ class Suspend:
         loaded = await self._store.load(reads)
         executions, tried, suspended, stored, keys, *rest = loaded.rows
         signals = starmap(Signal, rest.pop(0)) if uses_pending else ()
-        snapshot = Around(
+        snapshot = SuspendSnapshot(
             loaded.now_ms,
             next(starmap(Suspension, suspended), None),
             {waitpoint.waitpoint_id: waitpoint for waitpoint in starmap(Waitpoint, stored)},
@@ -231,8 +231,8 @@ class Suspend:
         fields: HandleFields,
         args: SuspendArgs,
         bound: Sequence[BoundWaitpoint],
-        found: suspensions.Replayed,
-        snapshot: Around,
+        found: suspensions.ConditionState,
+        snapshot: SuspendSnapshot,
     ) -> Suspended | ConditionMet:
         if found.met:
             satisfying = tuple(
@@ -279,7 +279,7 @@ def _held_snapshot(now_ms: int, executions: list[Row], tried: list[Row]) -> Snap
 
 
 def _bound(
-    ident: ExecutionId, args: SuspendArgs, snapshot: Around, keys: Sequence[HmacKey]
+    ident: ExecutionId, args: SuspendArgs, snapshot: SuspendSnapshot, keys: Sequence[HmacKey]
 ) -> tuple[list[BoundWaitpoint], str]:
     """The waitpoints with their tokens, and the signing key of new ones.
 

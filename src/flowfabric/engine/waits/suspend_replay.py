@@ -17,10 +17,10 @@ from flowfabric.engine.waits.signing_keys import KEYS
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle, HandleKind
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,
-    HmacKey,
     ResumeSignal,
     Signal,
     SuspendArgs,

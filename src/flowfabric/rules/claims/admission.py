@@ -16,7 +16,7 @@ from flowfabric.errors import (
     StateKind,
 )
 from flowfabric.model.budget import limits_of
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, LimitState
 from flowfabric.plan import (
     Add,
     After,
@@ -161,7 +161,7 @@ class Breach(Struct, frozen=True):
 
 def breach_of(budget: BudgetState) -> Breach | None:
     """The first dimension by name that has reached its hard limit. A limit of 0 is no limit."""
-    found = budgets.spent(limits_of(budget.policy_json), budget.usage)
+    found = budgets.exhausted_dimension(limits_of(budget.policy_json), budget.usage)
     return None if found is None else Breach(budget.budget_id, *found)
 
 
@@ -192,7 +192,7 @@ def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
     return structs.replace(decision, plan=plan, first=(*decision.first, touch(quota)))
 
 
-def _refused(standing: Standing, own: UUID, now_ms: int) -> EngineError | None:
+def _refused(standing: LimitState, own: UUID, now_ms: int) -> EngineError | None:
     for budget in standing.budgets:
         found = breach_of(budget)
         if found is not None:
@@ -202,14 +202,14 @@ def _refused(standing: Standing, own: UUID, now_ms: int) -> EngineError | None:
     return limit_error(quota, left, now_ms) if quota is not None and left.left == 0 else None
 
 
-def slot_holders(standing: Standing) -> frozenset[UUID]:
+def slot_holders(standing: LimitState) -> frozenset[UUID]:
     """The executions that hold a slot, each once."""
     return standing.leased | standing.reserved | standing.admitted
 
 
 def touch(quota: QuotaPolicy) -> Plan:
     """Bumps the version the holders were counted at. Of two admissions at once, one is refused."""
-    return TOUCH_QUOTA(0, quota_policy_id=quota.quota_policy_id, version=quota.version)
+    return TOUCH_QUOTA(quota_policy_id=quota.quota_policy_id, version=quota.version)
 
 
 # ---- many requests for one queue
@@ -350,11 +350,10 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
 def block_for_budget(candidate: Candidate, breach: Breach, now_ms: int) -> Plan:
     """Blocks the execution, so that it does not hide others in its queue."""
     return BLOCK["waiting_for_budget"](
-        candidate.partition_key,
         partition_key=candidate.partition_key,
         execution_id=candidate.execution_id,
         version=candidate.version,
         detail=breach.detail,
-        blocked_on=breach_actions.waits_on(breach.budget_id),
+        blocked_on=breach_actions.blocked_on_budget(breach.budget_id),
         now=now_ms,
     )

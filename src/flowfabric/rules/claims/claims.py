@@ -166,7 +166,6 @@ RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed", LEASE_IS_OVER)
 
 
 def claim(
-    partition: int,
     *,
     lane: str,
     namespace: str,
@@ -176,7 +175,6 @@ def claim(
     ttl_ms: int,
 ) -> Plan:
     return CLAIM(
-        partition,
         lane_id=lane,
         namespace=namespace,
         capabilities=capabilities,
@@ -324,7 +322,6 @@ def claim_plan(
     stored = execution.attempt_timeout_ms if new else execution.attempt_timeout_remaining_ms
     losses = execution.lease_reclaim_count + (lost or execution.interrupt_cause == "lease_expired")
     return form(
-        execution.partition_key,
         **named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id if new_id else execution.current_attempt_id,

@@ -128,7 +128,7 @@ def cancel(
         "attempt_index": execution.attempt_index,
         "attempt_reason": f"cancelled: {args.reason}",
     }
-    return Commit(form(execution.partition_key, **values), Cancelled(execution.id))
+    return Commit(form(**values), Cancelled(execution.id))
 
 
 def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:
@@ -186,9 +186,7 @@ def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -
         {"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":")
     )
     now = snapshot.now_ms if now_ms is None else now_ms
-    plan = CHANGE_PRIORITY(
-        execution.partition_key, **named(execution), priority=priority, details=details, now=now
-    )
+    plan = CHANGE_PRIORITY(**named(execution), priority=priority, details=details, now=now)
     return Commit(plan, Changed(execution.id))
 
 
@@ -204,7 +202,7 @@ def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
         return Return("not_delayed_cleaned")
     if execution.delay_until_ms is not None and execution.delay_until_ms > now:
         return Return("not_yet_due")
-    return Commit(PROMOTE(execution.partition_key, **named(execution), now=now), "promoted")
+    return Commit(PROMOTE(**named(execution), now=now), "promoted")
 
 
 # ---- tags
@@ -225,7 +223,6 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
         accepted = f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes, with the stored ones"
         return Reject(invalid("tags", accepted))
     plan = SET_TAGS(
-        execution.partition_key,
         **named(execution),
         tags=encode_tags(merged),
         instance_tag=merged.get(INSTANCE_TAG_KEY),

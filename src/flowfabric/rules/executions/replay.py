@@ -12,7 +12,7 @@ from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Update, UpdateMany, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
-from flowfabric.rules.flows.flows import FLOW
+from flowfabric.rules.flows.flow_forms import FLOW
 from flowfabric.rules.flows.wait_children import reset_groups
 from flowfabric.rules.fragments import (
     ATTEMPT,
@@ -128,16 +128,14 @@ def replay(
         "raw_fields": _counted(execution),
     }
     if not skipped:
-        plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
+        plan = REPLAY(**values, details='{"branch":"normal"}')
         return Commit(plan, Replayed(PublicState.WAITING))
     reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
     details = json.dumps(
         {"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":")
     )
     detail = f"{unsatisfied} dep(s) unsatisfied after replay"
-    plan = REPLAY_SKIPPED(
-        execution.partition_key, **values, details=details, blocking_detail=detail
-    )
+    plan = REPLAY_SKIPPED(**values, details=details, blocking_detail=detail)
     return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 

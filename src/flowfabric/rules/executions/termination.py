@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import Member
+from flowfabric.model.flow_links import Member
 from flowfabric.plan import (
     Arg,
     Before,
@@ -63,7 +63,7 @@ class Endings(NamedTuple):
 
     def plan(self, execution: Execution, reason: str, now: int, **more: str) -> Plan:
         values = {**named(execution), **lease_of(execution), "reason": reason, "now": now, **more}
-        return self.form(execution)(execution.partition_key, **values)
+        return self.form(execution)(**values)
 
 
 def end_forms(
@@ -167,7 +167,6 @@ def skip(child: Member) -> Plan:
     else:
         form = SKIP.between if child.total_attempt_count else SKIP.pending
     return form(
-        child.partition_key,
         partition_key=child.partition_key,
         execution_id=child.execution_id,
         version=child.version,

@@ -40,16 +40,18 @@ from flowfabric.plan import (
 )
 from flowfabric.rules.decision import Commit, Return, Snapshot
 from flowfabric.rules.executions.operator_actions import cancel
-from flowfabric.rules.flows.edges import CANCEL_QUEUE, GROUP_UNCHANGED, named_group
+from flowfabric.rules.flows.edge_forms import CANCEL_QUEUE
+from flowfabric.rules.flows.edges import named_group
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of
-from flowfabric.rules.flows.flows import (
+from flowfabric.rules.flows.flow_forms import (
     FLOW,
     FLOW_KEY,
     FLOW_UNCHANGED,
     GROUP,
     GROUP_KEY,
-    named_flow,
+    GROUP_UNCHANGED,
 )
+from flowfabric.rules.flows.flows import named_flow
 from flowfabric.rules.fragments import flow_event
 
 BACKLOG, BACKLOG_MEMBER = "ff_cancel_backlog", "ff_cancel_backlog_member"
@@ -81,23 +83,23 @@ _OWED = {
 _REQUESTED = flow_event("flow_cancel_requested", Arg("details"), Arg("namespace"))
 _RECONCILED = Wake("cancel_backlog", at=Arg("grace_until_ms"))
 CANCEL_FLOW_HEADER = Form("cancel_flow_header", _FLIPPED, _REQUESTED)
-CANCEL_FLOW_AND_OWE = Form(
+CANCEL_FLOW_HEADER_WITH_BACKLOG = Form(
     "cancel_flow_and_owe",
     _FLIPPED,
     Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
     _REQUESTED,
     _RECONCILED,
 )
-OWE_AND_CANCEL_FLOW = Form(
+CANCEL_FLOW_WITH_BACKLOG = Form(
     "owe_and_cancel_flow",
     _FLIPPED,
     Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
     _RECONCILED,
 )
-OWE_MEMBER = Form(
+ADD_BACKLOG_MEMBER = Form(
     "owe_cancel_member", Insert(BACKLOG_MEMBER, {**_OWNER, "execution_id": Arg("execution_id")})
 )
-ACK_MEMBER = Form(
+REMOVE_BACKLOG_MEMBER = Form(
     "ack_cancel_member",
     Delete(BACKLOG_MEMBER, (*FLOW_KEY, Cond("execution_id", "=", Arg("execution_id")))),
 )
@@ -106,7 +108,7 @@ FORGET_BACKLOG = Form(
 )
 
 
-class Cancelling(Struct, frozen=True):
+class CancelSnapshot(Struct, frozen=True):
     """A flow with the members it had when it was read, and those owed a cancel already."""
 
     now_ms: int
@@ -140,7 +142,7 @@ def wanted_policy(text: str) -> str:
     )
 
 
-def selected(members: Sequence[Execution], policy: str) -> list[Execution]:
+def members_to_cancel(members: Sequence[Execution], policy: str) -> list[Execution]:
     wanted = wanted_policy(policy)
     if wanted == CancelFlowPolicy.FLOW_ONLY:
         return []
@@ -164,18 +166,18 @@ def cancel_member(
     return decision.plan
 
 
-def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> FlowCancel:
+def cancel_flow(around: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
     flow = around.flow
     now = around.now_ms if now_ms is None else now_ms
     fields = {**fields_of(flow), "cancellation_policy": policy, "last_mutation_at_ms": now}
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
-    chosen = selected(around.members, policy)
+    chosen = members_to_cancel(around.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
     plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
-    owing = OWE_AND_CANCEL_FLOW(flow.partition_key, **values, **_owed(reason, policy, now))
+    owing = CANCEL_FLOW_WITH_BACKLOG(**values, **_owed(reason, policy, now))
     return FlowCancel(
-        [CANCEL_FLOW(flow.partition_key, **values)],
-        [owing, *_owe_members(around, chosen)],
+        [CANCEL_FLOW(**values)],
+        [owing, *_add_backlog_members(around, chosen)],
         plans,
         reason,
         by,
@@ -183,7 +185,7 @@ def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> F
     )
 
 
-def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel | None:
+def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
     """None when the flow is over already: then what was said first stands."""
     flow, policy, by = around.flow, args.cancellation_policy, "cancel_flow_header"
     if flow.is_terminal:
@@ -191,7 +193,7 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
     now = around.now_ms if args.now is None else args.now
     fields = fields_of(flow)
     said = {"cancellation_policy": policy, "cancel_reason": args.reason, "last_mutation_at_ms": now}
-    chosen = selected(around.members, policy)
+    chosen = members_to_cancel(around.members, policy)
     details = {
         "flow_id": str(flow.flow_id),
         "cancellation_policy": policy,
@@ -206,17 +208,15 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
         "namespace": fields.get("namespace", "default"),
     }
     if wanted_policy(policy) == CancelFlowPolicy.FLOW_ONLY:
-        head = [CANCEL_FLOW_HEADER(flow.partition_key, **values)]
+        head = [CANCEL_FLOW_HEADER(**values)]
     else:
-        head = [
-            CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))
-        ]
-        head += _owe_members(around, chosen)
+        head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values, **_owed(args.reason, policy, now))]
+        head += _add_backlog_members(around, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
 
 
-def beside(cancel: FlowCancel, *plans: Plan) -> FlowCancel:
+def with_plans(cancel: FlowCancel, *plans: Plan) -> FlowCancel:
     """The same, and these with it."""
     return structs.replace(cancel, head=[*cancel.head, *plans], owing=[*cancel.owing, *plans])
 
@@ -225,7 +225,7 @@ def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:
     return {"reason": reason, "cancellation_policy": policy, "grace_until_ms": now + GRACE_MS}
 
 
-def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]:
+def _add_backlog_members(around: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
     """Remembers who is to be cancelled, so that somebody else can finish what this process
     began.
     """
@@ -233,7 +233,9 @@ def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]
     owner = {"partition_key": at, "flow_id": around.flow.flow_id}
     wanted = [str(member.id) for member in members]
     return [
-        OWE_MEMBER(at, **owner, execution_id=ident) for ident in wanted if ident not in around.owed
+        ADD_BACKLOG_MEMBER(**owner, execution_id=ident)
+        for ident in wanted
+        if ident not in around.owed
     ]
 
 
@@ -248,11 +250,11 @@ def ack(flow_id: UUID, member: ExecutionId) -> tuple[Plan, Plan]:
     """The member's row, and the header once nobody is owed."""
     at = member.partition_index
     owner = {"partition_key": at, "flow_id": flow_id}
-    return ACK_MEMBER(at, **owner, execution_id=str(member)), FORGET_BACKLOG(at, **owner)
+    return REMOVE_BACKLOG_MEMBER(**owner, execution_id=str(member)), FORGET_BACKLOG(**owner)
 
 
 def forget_backlog(partition: int, flow_id: UUID) -> Plan:
-    return FORGET_BACKLOG(partition, partition_key=partition, flow_id=flow_id)
+    return FORGET_BACKLOG(partition_key=partition, flow_id=flow_id)
 
 
 # ---- siblings of a group that has fired
@@ -283,18 +285,17 @@ def group_key(partition: int, flow_id: UUID, downstream: UUID) -> dict[str, Any]
 
 
 def leave_queue(partition: int, flow_id: UUID, downstream: UUID) -> Plan:
-    return LEAVE_QUEUE(partition, **group_key(partition, flow_id, downstream))
+    return LEAVE_QUEUE(**group_key(partition, flow_id, downstream))
 
 
 def enter_queue(group: EdgeGroup, now: int) -> Plan:
     return ENTER_QUEUE(
-        group.partition_key,
         **group_key(group.partition_key, group.flow_id, group.downstream_eid),
         now=now,
     )
 
 
-def owed_siblings(group: EdgeGroup) -> list[UUID]:
+def pending_siblings(group: EdgeGroup) -> list[UUID]:
     """Who is to be cancelled; what cannot be read is nobody."""
     found = []
     for text in json.loads(group.cancel_siblings_pending_members):
@@ -306,10 +307,10 @@ def owed_siblings(group: EdgeGroup) -> list[UUID]:
 
 
 def drain(group: EdgeGroup) -> Plan:
-    return DRAIN_GROUP(group.partition_key, **named_group(group))
+    return DRAIN_GROUP(**named_group(group))
 
 
-def drained(group: EdgeGroup | None) -> Commit | Return:
+def drain_if_read(group: EdgeGroup | None) -> Commit | Return:
     return Return() if group is None else Commit(drain(group))
 
 
@@ -321,7 +322,7 @@ def reconcile(
         return Return(Reconciled("no_op", "not_in_set"))
     if group is None:
         return Commit(
-            LEAVE_QUEUE(key["partition_key"], **key),
+            LEAVE_QUEUE(**key),
             Reconciled("sremmed_stale", "missing_edgegroup"),
         )
     if not group.cancel_siblings_pending_flag:

@@ -33,10 +33,9 @@ from flowfabric.model.flow import (
     EdgeGroup,
     EdgePolicy,
     Flow,
-    Member,
-    Upstream,
     stored_edge_policy,
 )
+from flowfabric.model.flow_links import Member, Upstream
 from flowfabric.plan import (
     Add,
     After,
@@ -55,14 +54,8 @@ from flowfabric.plan import (
 )
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.executions.termination import skip
-from flowfabric.rules.flows.flows import (
-    EDGE,
-    FLOW_KEY,
-    GROUP,
-    GROUP_KEY,
-    partition_mismatch,
-    refused,
-)
+from flowfabric.rules.flows.flow_forms import EDGE, FLOW_KEY, GROUP, GROUP_KEY
+from flowfabric.rules.flows.flows import partition_mismatch, refused
 from flowfabric.rules.fragments import EXEC, MOVED, UNCHANGED
 from flowfabric.rules.states import entering
 
@@ -122,7 +115,7 @@ def named_group(group: EdgeGroup) -> dict[str, Any]:
     }
 
 
-class Applying(Struct, frozen=True):
+class ApplySnapshot(Struct, frozen=True):
     now_ms: int
     partition: int
     flow: Flow | None
@@ -131,7 +124,7 @@ class Applying(Struct, frozen=True):
     child: Member | None
 
 
-def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
+def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
     edge, group, child = around.edge, around.group, around.child
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
@@ -161,7 +154,7 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
             "flow_id": edge.flow_id,
             "downstream_eid": edge.downstream_eid,
         }
-        return Commit(APPLY_FIRST(edge.partition_key, **owner, **values, **detail), result)
+        return Commit(APPLY_FIRST(**owner, **values, **detail), result)
     fired = group.group_state == "satisfied" and stored_edge_policy(group.policy).kind == "all_of"
     values |= {
         **named_group(group),
@@ -169,8 +162,8 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
         "group_state": "pending" if fired else group.group_state,
     }
     if group.group_state == "satisfied" and not fired:
-        return Commit(APPLY_LATE(edge.partition_key, **values), result)
-    return Commit(APPLY(edge.partition_key, **values, **detail), result)
+        return Commit(APPLY_LATE(**values), result)
+    return Commit(APPLY(**values, **detail), result)
 
 
 # ---- counting ends
@@ -275,7 +268,7 @@ MARK_DISPATCHED = Form(
 )
 
 
-class Ended(Struct, frozen=True):
+class UpstreamEnd(Struct, frozen=True):
     """An open edge whose upstream is over. `passes` says that its result is meant for the child."""
 
     edge_id: UUID
@@ -285,7 +278,7 @@ class Ended(Struct, frozen=True):
     result: bytes | None = None
 
 
-class Count(Struct, frozen=True):
+class GroupCount(Struct, frozen=True):
     """A group after some ends. `fired` is satisfied or impossible when these ends decided it, by
     the last upstream in `by`.
     """
@@ -327,15 +320,15 @@ def state_of(group: EdgeGroup) -> str:
     return group.group_state if group.group_state in _DECIDED else evaluate(group)
 
 
-def count(group: EdgeGroup, ends: Iterable[Ended], now_ms: int) -> Count:
+def count_ends(group: EdgeGroup, ends: Iterable[UpstreamEnd], now_ms: int) -> GroupCount:
     """Each end in turn: a group fires once, and what comes later only counts."""
-    counted = Count(group)
+    counted = GroupCount(group)
     for end in ends:
         counted = _count_one(counted, end, now_ms)
     return counted
 
 
-def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
+def _count_one(counted: GroupCount, end: UpstreamEnd, now_ms: int) -> GroupCount:
     before = counted.group
     bucket = _BUCKETS.get(end.outcome, "fail_count")
     changes: dict[str, Any] = {
@@ -369,8 +362,8 @@ def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     )
 
 
-def settle(
-    counted: Count,
+def resolve_group(
+    counted: GroupCount,
     child: Member | None,
     now_ms: int,
     *,
@@ -414,15 +407,15 @@ def settle(
         and child is not None
         and child.is_blocked
     ):
-        return [RESOLVE_AND_RELEASE(at, **values, **let_go(child, now_ms))]
-    plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(at, **values)]
+        return [RESOLVE_AND_RELEASE(**values, **released_columns(child, now_ms))]
+    plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(**values)]
     if not alive:
         return plans
     assert child is not None
     if counted.fired == "satisfied" and child.is_blocked:
         return [*plans, release(child, now_ms, counted.payload if counted.gives else None)]
     if counted.gives:
-        plans.append(GIVE_INPUT(at, **_named(child), payload=counted.payload))
+        plans.append(GIVE_INPUT(**_named(child), payload=counted.payload))
         child = structs.replace(child, version=child.version + 1)
     if counted.fired == "impossible":
         plans.append(skip(child))
@@ -437,7 +430,7 @@ def _named(child: Member) -> dict[str, Any]:
     }
 
 
-def let_go(child: Member, now_ms: int) -> dict[str, Any]:
+def released_columns(child: Member, now_ms: int) -> dict[str, Any]:
     """Claimable, or at its recorded time if that lies ahead."""
     later = child.delay_until_ms is not None and child.delay_until_ms > now_ms
     vector = entering("DELAYED" if later else "READY")
@@ -452,13 +445,13 @@ def let_go(child: Member, now_ms: int) -> dict[str, Any]:
 
 
 def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
-    values = {**_named(child), **let_go(child, now_ms)}
+    values = {**_named(child), **released_columns(child, now_ms)}
     if payload is None:
-        return RELEASE(child.partition_key, **values)
-    return RELEASE_WITH_INPUT(child.partition_key, **values, payload=payload)
+        return RELEASE(**values)
+    return RELEASE_WITH_INPUT(**values, payload=payload)
 
 
-def counts_again(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:
+def counts_after_replay(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:
     """After a replay of the child, an upstream that had failed before does not count again until it
     ends anew.
 

@@ -30,15 +30,8 @@ from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.quota import Attached
 from flowfabric.plan import Arg, Form, Insert, Plan, Wake
 from flowfabric.rules.executions.create import LANE_IS_OPEN, NEW, creation_values
-from flowfabric.rules.flows.flows import (
-    EDGE,
-    EDGE_ROW,
-    GROUP,
-    check_policy,
-    create_flow,
-    edge_text,
-    partition_mismatch,
-)
+from flowfabric.rules.flows.flow_forms import EDGE, EDGE_ROW, GROUP
+from flowfabric.rules.flows.flows import check_policy, create_flow, edge_text, partition_mismatch
 from flowfabric.rules.fragments import EXEC
 from flowfabric.rules.limits.limit_scopes import NOTHING
 from flowfabric.rules.states import entering
@@ -256,15 +249,11 @@ def _member(
     partition = args.execution_id.partition_index
     delayed = delay_until is not None and delay_until > now_ms
     if not inbound and not delayed:
-        return CREATE_MEMBER.given(partition, values)
+        return CREATE_MEMBER.given(values)
     values["delay_until_ms"] = delay_until if delayed else None
     if inbound:
-        return CREATE_MEMBER_BLOCKED(
-            partition, **values, blocking_detail=f"{inbound} dep(s) unresolved"
-        )
-    return CREATE_MEMBER_DELAYED(
-        partition, **values, blocking_detail=f"delayed until {delay_until}"
-    )
+        return CREATE_MEMBER_BLOCKED(**values, blocking_detail=f"{inbound} dep(s) unresolved")
+    return CREATE_MEMBER_DELAYED(**values, blocking_detail=f"delayed until {delay_until}")
 
 
 def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[Plan]:
@@ -282,7 +271,7 @@ def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[
             "edge_policy": texts[said],
             "now": now,
         }
-        plans.append(CREATE_EDGE.given(owner["partition_key"], values))
+        plans.append(CREATE_EDGE.given(values))
     return plans
 
 
@@ -301,5 +290,5 @@ def _groups(
             "k_target": policy.k,
             "running_count": count,
         }
-        plans.append(CREATE_GROUP.given(owner["partition_key"], values))
+        plans.append(CREATE_GROUP.given(values))
     return plans

@@ -36,14 +36,13 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     EdgePolicy,
-    EdgeSnapshot,
     Flow,
-    Member,
     OnSatisfied,
-    Parent,
     Staged,
     StageDependencyEdgeArgs,
 )
+from flowfabric.model.flow_links import Member, Parent
+from flowfabric.model.flow_views import EdgeSnapshot
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Present, Update, Upsert
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of, namespace_of, number_in
@@ -191,12 +190,11 @@ def create_flow(
         "now": now,
     }
     if parent is None:
-        return CREATE_FLOW(partition, **values, raw_fields=encode_fields(fields))
+        return CREATE_FLOW(**values, raw_fields=encode_fields(fields))
     fields["waitpoint_key"] = parent.waitpoint_key
     if parent.detached:
         fields["detached"] = [str(ident.uuid) for ident in parent.detached]
     return CREATE_CHILDREN(
-        partition,
         **values,
         raw_fields=encode_fields(fields),
         namespace=args.namespace,
@@ -205,7 +203,7 @@ def create_flow(
     )
 
 
-class Surroundings(Struct, frozen=True):
+class GraphSnapshot(Struct, frozen=True):
     """A flow and the rows a change to its graph concerns."""
 
     now_ms: int
@@ -226,13 +224,13 @@ def _grown(flow: Flow, now: int, count: str) -> tuple[str, int]:
     return encode_fields(fields), fields[count]
 
 
-def _open_flow(around: Surroundings) -> Flow | Reject:
+def _open_flow(around: GraphSnapshot) -> Flow | Reject:
     if around.flow is None:
         return refused("flow_not_found")
     return refused("flow_already_terminal") if around.flow.is_terminal else around.flow
 
 
-def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
+def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
     ident = args.execution_id
     mismatch = partition_mismatch(around.partition, ident)
     if mismatch is not None:
@@ -259,7 +257,6 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
     now = around.now_ms if args.now is None else args.now
     raw, nodes = _grown(flow, now, "node_count")
     plan = ADD_MEMBER(
-        flow.partition_key,
         **named_flow(flow),
         raw_fields=raw,
         execution_id=ident.uuid,
@@ -272,7 +269,7 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
 # ---- edges as staged
 
 
-def stage_edge(around: Surroundings, args: StageDependencyEdgeArgs) -> Decision:
+def stage_edge(around: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision:
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
         mismatch = partition_mismatch(around.partition, ident)
@@ -299,7 +296,6 @@ def stage_edge(around: Surroundings, args: StageDependencyEdgeArgs) -> Decision:
         )
     now = around.now_ms if args.now is None else args.now
     plan = STAGE_EDGE(
-        flow.partition_key,
         **named_flow(flow),
         raw_fields=_grown(flow, now, "edge_count")[0],
         edge_id=args.edge_id,
@@ -385,7 +381,7 @@ def check_policy(policy: EdgePolicy) -> EngineError | None:
     return None if problem is None else ValidationError(ValidationKind.INVALID_INPUT, problem)
 
 
-def set_edge_policy(around: Surroundings, downstream: ExecutionId, policy: EdgePolicy) -> Decision:
+def set_edge_policy(around: GraphSnapshot, downstream: ExecutionId, policy: EdgePolicy) -> Decision:
     flow, group = around.flow, around.group
     if flow is None:
         return Reject(NotFound("flow"))
@@ -401,8 +397,8 @@ def set_edge_policy(around: Surroundings, downstream: ExecutionId, policy: EdgeP
         "k_target": policy.k,
     }
     if group is None:
-        return Commit(SET_FIRST_POLICY(flow.partition_key, **values), "Set")
-    return Commit(SET_POLICY(flow.partition_key, **values, group_version=group.version), "Set")
+        return Commit(SET_FIRST_POLICY(**values), "Set")
+    return Commit(SET_POLICY(**values, group_version=group.version), "Set")
 
 
 # ---- tags
@@ -412,9 +408,7 @@ def set_flow_tag(flow: Flow | None, key: str, value: str, now_ms: int) -> Decisi
     if flow is None:
         return Reject(NotFound("flow"))
     fields = {**fields_of(flow), key: value, "last_mutation_at_ms": now_ms}
-    return Commit(
-        SET_FLOW_FIELDS(flow.partition_key, **named_flow(flow), raw_fields=encode_fields(fields))
-    )
+    return Commit(SET_FLOW_FIELDS(**named_flow(flow), raw_fields=encode_fields(fields)))
 
 
 # ---- what the members add up to
@@ -471,7 +465,6 @@ def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:
     over = state in ("completed", "failed")
     values = {f"members_{name}": counts.get(name, 0) for name in _COUNTED}
     return PROJECT(
-        flow.partition_key,
         **named_flow(flow),
         **values,
         total_members=total,

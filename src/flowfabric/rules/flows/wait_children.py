@@ -26,14 +26,10 @@ from flowfabric.plan import (
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.fence import check_handle
-from flowfabric.rules.flows.edges import (
-    CANCEL_QUEUE,
-    GROUP_UNCHANGED,
-    is_waiting,
-    named_group,
-    state_of,
-)
-from flowfabric.rules.flows.flows import EDGE, GROUP, member_of
+from flowfabric.rules.flows.edge_forms import CANCEL_QUEUE
+from flowfabric.rules.flows.edges import is_waiting, named_group, state_of
+from flowfabric.rules.flows.flow_forms import EDGE, GROUP, GROUP_UNCHANGED
+from flowfabric.rules.flows.flows import member_of
 from flowfabric.rules.fragments import (
     ATTEMPT,
     EXEC,
@@ -98,13 +94,13 @@ def park(snapshot: Snapshot, fields: HandleFields) -> Commit:
     at = fields.execution_id.partition_index
     states = {state_of(group) for group in snapshot.edge_groups}
     if any(is_waiting(group) for group in snapshot.edge_groups):
-        parked = WAIT_CHILDREN(at, **held_by(fields))
+        parked = WAIT_CHILDREN(**held_by(fields))
     elif "impossible" in states:
         parked = skip(member_of(snapshot.execution))
     else:
-        parked = CHILDREN_ARE_OVER(at, **held_by(fields))
+        parked = CHILDREN_ARE_OVER(**held_by(fields))
     return Commit(
-        parked, first=tuple(TOUCH_GROUP(at, **named_group(group)) for group in snapshot.edge_groups)
+        parked, first=tuple(TOUCH_GROUP(**named_group(group)) for group in snapshot.edge_groups)
     )
 
 
@@ -151,9 +147,7 @@ def reset_groups(
     for group in groups:
         running = sum(1 for edge in edges if edge.flow_id == group.flow_id and _waits_again(edge))
         unsatisfied += running
-        plans.append(
-            RESET_GROUP(group.partition_key, **named_group(group), running_count=running, now=now)
-        )
+        plans.append(RESET_GROUP(**named_group(group), running_count=running, now=now))
     return tuple(plans), unsatisfied
 
 

@@ -224,7 +224,7 @@ def held_by(handle: HandleFields) -> Columns:
 def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
     values = held_by(handle)
     values["result"], values["result_encoding"] = result, encoding
-    return COMPLETE.given(handle.execution_id.partition_index, values)
+    return COMPLETE.given(values)
 
 
 def fail(
@@ -239,18 +239,16 @@ def fail(
     values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
         form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD
-        return Commit(form(at, **values), TerminalFailed())
+        return Commit(form(**values), TerminalFailed())
     values["next_policy"] = next_policy
-    return retry_plan(FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, values, delay_ms)
+    return retry_plan(FAIL_RETRY_LATER, FAIL_RETRY_NOW, values, delay_ms)
 
 
-def retry_plan(
-    later: Form, at_once: Form, partition: int, values: Columns, delay_ms: int
-) -> Commit:
+def retry_plan(later: Form, at_once: Form, values: Columns, delay_ms: int) -> Commit:
     if delay_ms == 0:
-        return Commit(at_once(partition, **values), _scheduled)
+        return Commit(at_once(**values), _scheduled)
     because = f" (attempt {values['attempt_index']} failed: {values['reason']})"
-    return Commit(later(partition, **values, delay_ms=delay_ms, because=because), _scheduled)
+    return Commit(later(**values, delay_ms=delay_ms, because=because), _scheduled)
 
 
 def _scheduled(applied: Applied) -> FailOutcome:
@@ -260,7 +258,6 @@ def _scheduled(applied: Applied) -> FailOutcome:
 
 def delay(handle: HandleFields, delay_until: int) -> Commit:
     plan = DELAY(
-        handle.execution_id.partition_index,
         **held_by(handle),
         delay_until_ms=delay_until,
         blocking_detail=f"delayed until {delay_until}",
@@ -270,7 +267,6 @@ def delay(handle: HandleFields, delay_until: int) -> Commit:
 
 def give_up(handle: HandleFields, reason: str) -> Plan:
     return GIVE_UP(
-        handle.execution_id.partition_index,
         **held_by(handle),
         reason=reason,
         attempt_reason=f"cancelled: {reason}",

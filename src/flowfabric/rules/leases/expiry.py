@@ -86,7 +86,6 @@ def revoke(
     ):
         return Return(AlreadySatisfied("lease_id_mismatch"))
     plan = REVOKE(
-        execution.partition_key,
         **named(execution),
         lease_epoch=execution.lease_epoch,
         blocking_detail=f"lease revoked: {args.reason}",
@@ -151,7 +150,6 @@ def over_limit(execution: Execution, requested: int | None = None) -> bool:
 
 def fail_over_limit(execution: Execution) -> Commit:
     plan = TOO_MANY_LOSSES(
-        execution.partition_key,
         **named(execution),
         lease_epoch=execution.lease_epoch,
         attempt_index=execution.attempt_index,
@@ -197,4 +195,4 @@ def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
         return Return("granted")
     if over_limit(execution):
         return fail_over_limit(execution)
-    return Commit(REQUEUE(execution.partition_key, **named(execution)), "requeued")
+    return Commit(REQUEUE(**named(execution)), "requeued")

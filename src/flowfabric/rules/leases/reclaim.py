@@ -231,7 +231,6 @@ def reclaim(
     if expiry.over_limit(execution, args.max_reclaim_count):
         return expiry.fail_over_limit(execution)
     plan = RECLAIM(
-        execution.partition_key,
         **named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id,
@@ -254,4 +253,4 @@ def _reclaim_reason(execution: Execution) -> str:
 
 def drop_expired(partition_key: int, execution_id: UUID) -> Plan:
     """Removes a grant that has expired. A grant issued in between stays."""
-    return DROP_EXPIRED_GRANT(partition_key, partition_key=partition_key, execution_id=execution_id)
+    return DROP_EXPIRED_GRANT(partition_key=partition_key, execution_id=execution_id)

@@ -56,7 +56,7 @@ PROGRESS_MESSAGE = _progress("progress_message", progress_message=Arg("message")
 def renew(handle: HandleFields, *, event: bool = True) -> Commit:
     """`event`: whether the renewal writes a lease event."""
     form = RENEW if event else RENEW_SILENT
-    plan = form(handle.execution_id.partition_index, **held_by(handle))
+    plan = form(**held_by(handle))
     return Commit(plan, lambda applied: LeaseRenewal(*applied.row))
 
 
@@ -64,7 +64,6 @@ def renew_for(handle: HandleFields, ttl_ms: int, *, event: bool = True) -> Plan:
     """As `renew`, for a new duration."""
     form = RENEW_FOR if event else RENEW_FOR_SILENT
     return form(
-        handle.execution_id.partition_index,
         **held_by(handle),
         lease_ttl_ms=ttl_ms,
         renew_within_ms=renew_within_ms(ttl_ms),
@@ -74,7 +73,7 @@ def renew_for(handle: HandleFields, ttl_ms: int, *, event: bool = True) -> Plan:
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
     at, held = handle.execution_id.partition_index, held_by(handle)
     if message is None:
-        return PROGRESS_PERCENT(at, **held, percent=percent)
+        return PROGRESS_PERCENT(**held, percent=percent)
     if percent is None:
-        return PROGRESS_MESSAGE(at, **held, message=message)
-    return PROGRESS(at, **held, percent=percent, message=message)
+        return PROGRESS_MESSAGE(**held, message=message)
+    return PROGRESS(**held, percent=percent, message=message)

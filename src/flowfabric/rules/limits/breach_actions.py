@@ -98,12 +98,12 @@ HOLD_READY = Form(
 )
 
 
-def waits_on(budget: UUID | str) -> str:
+def blocked_on_budget(budget: UUID | str) -> str:
     """What an execution that waits for a budget is blocked on."""
     return f"budget:{budget}"
 
 
-def refused_by(budget: UUID | str) -> str:
+def blocked_on_refusal(budget: UUID | str) -> str:
     """What an execution is blocked on whose report a budget refused."""
     return f"{REFUSED}{budget}"
 
@@ -112,7 +112,7 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
     return f"budget {budget}: {dimension} {used}/{limit}"
 
 
-def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
+def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) -> bool:
     """This lease is the current, live one and its attempt has time left. A late report is counted
     and never acts.
     """
@@ -138,10 +138,9 @@ def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
     )
 
 
-def still_held(execution: Execution, lease: HandleFields) -> Plan:
+def hold_lease(execution: Execution, lease: HandleFields) -> Plan:
     """Changes nothing; is refused when the lease does not hold at the commit."""
     return STILL_HELD(
-        execution.partition_key,
         partition_key=execution.partition_key,
         execution_id=execution.execution_id,
         lease_epoch=lease.lease_epoch,
@@ -151,7 +150,7 @@ def still_held(execution: Execution, lease: HandleFields) -> Plan:
     )
 
 
-def consequence(
+def breach_plan(
     execution: Execution | None,
     action: str,
     budget: UUID,
@@ -165,7 +164,7 @@ def consequence(
     if (
         execution is None
         or is_ended(execution)
-        or (lease is not None and not holds(execution, lease, now))
+        or (lease is not None and not lease_is_held(execution, lease, now))
     ):
         return None
     told = {"details": _details(budget, breach, action)}
@@ -174,7 +173,6 @@ def consequence(
         if lease is None:
             return OVERSPEND.plan(execution, reason, now, **told)
         return OVERSPEND_HELD(
-            execution.partition_key,
             **named(execution),
             **lease_of(execution),
             reason=reason,
@@ -189,12 +187,12 @@ def consequence(
         **told,
         "now": now,
         "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),
-        "blocked_on": refused_by(budget),
+        "blocked_on": blocked_on_refusal(budget),
     }
     if execution.ownership_state == "leased":
-        return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(execution.partition_key, **values)
+        return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(**values)
     if execution.lifecycle_phase == "runnable" and execution.eligibility_state == "eligible_now":
-        return HOLD_READY(execution.partition_key, **values)
+        return HOLD_READY(**values)
     return None
 
 

@@ -19,7 +19,8 @@ from flowfabric.model.budget import (
 from flowfabric.model.event import OPERATOR_EVENTS
 from flowfabric.plan import Add, Arg, Cond, Emit, Form, Insert, Now, Update, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.limits.budgets import POLICY, THIS_BUDGET, said_limits
+from flowfabric.rules.limits.budget_forms import POLICY, THIS_BUDGET
+from flowfabric.rules.limits.budgets import said_limits
 
 UPDATED = "budget_updated"
 
@@ -57,15 +58,14 @@ def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: i
     """Equal limits write nothing. Another interval begins now; what is used stays."""
     if policy is None:
         return Reject(NotFound("budget", args.budget_id))
-    old, new = declared(policy.limits), said_limits(args)
+    old, new = plain_limits(policy.limits), said_limits(args)
     if _counting(old) == _counting(new):
         return Return(BudgetUnchanged(args.budget_id))
     due = policy.next_reset_at_ms
     if new.reset_interval_ms != old.reset_interval_ms:
         due = now_ms + new.reset_interval_ms if new.reset_interval_ms else None
-    stored = StoredLimits(**msgspec.structs.asdict(new), formerly=formerly(policy.limits, new))
+    stored = StoredLimits(**msgspec.structs.asdict(new), formerly=former_limits(policy.limits, new))
     plan = UPDATE_BUDGET(
-        0,
         budget_id=args.budget_id,
         namespace=policy.namespace,
         version=policy.version,
@@ -85,11 +85,11 @@ def _counting(limits: Limits) -> Limits:
     return msgspec.structs.replace(limits, hard_limits=hard, soft_limits=soft)
 
 
-def declared(stored: StoredLimits) -> Limits:
+def plain_limits(stored: StoredLimits) -> Limits:
     return Limits(*(getattr(stored, field) for field in Limits.__struct_fields__))
 
 
-def formerly(stored: StoredLimits, new: Limits) -> dict[str, int]:
+def former_limits(stored: StoredLimits, new: Limits) -> dict[str, int]:
     """The highest hard limit that a dimension had, where the new one is lower. 0 is none."""
     found = {}
     for name, limit in new.hard_limits.items():

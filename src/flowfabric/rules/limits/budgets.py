@@ -84,7 +84,6 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
     now = now_ms if args.now is None else args.now
     limits = said_limits(args)
     plan = CREATE_BUDGET(
-        0,
         budget_id=args.budget_id,
         namespace=namespace,
         policy_json=msgspec.json.encode(limits).decode(),
@@ -240,7 +239,7 @@ class BudgetRows(Struct, frozen=True):
     namespaces: Mapping[ExecutionId, str] = {}
 
 
-class Counted(Struct):
+class UsageTally(Struct):
     """Reports decided one after the other, and what they come to.
 
     `grown` and `bounds` are per dimension: by how much in all, and between which stored values all
@@ -261,16 +260,16 @@ class Counted(Struct):
         self.bounds[dimension] = max(low, at_least), min(high, at_most)
 
 
-def acts(policy: BudgetPolicy | None, report: Report) -> bool:
+def has_consequences(policy: BudgetPolicy | None, report: Report) -> bool:
     """Whether a refusal of this report would have consequences beyond it."""
     return policy is not None and report.by is not None and policy.limits.on_hard_limit in ACTIONS
 
 
-def count(books: BudgetRows, reports: Sequence[Report]) -> Counted:
+def count(books: BudgetRows, reports: Sequence[Report]) -> UsageTally:
     """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a
     soft limit.
     """
-    found = Counted()
+    found = UsageTally()
     for report in reports:
         if books.policy is None or not _is_ones_own(books.policy, books, report):
             found.results.append(NotFound("budget", books.budget_id))
@@ -287,7 +286,7 @@ def _is_ones_own(policy: BudgetPolicy, books: BudgetRows, report: Report) -> boo
 
 
 def _count_one(
-    books: BudgetRows, limits: Limits, report: Report, found: Counted
+    books: BudgetRows, limits: Limits, report: Report, found: UsageTally
 ) -> UsageResult | EngineError:
     if report.key and (report.key in found.keys or books.keys.get(report.key, 0) > books.now_ms):
         return UsageAlreadyApplied()
@@ -318,7 +317,7 @@ def _count_one(
 
 
 def _over(
-    books: BudgetRows, limits: Limits, report: Report, found: Counted
+    books: BudgetRows, limits: Limits, report: Report, found: UsageTally
 ) -> HardBreach | EngineError | None:
     """The first dimension that has no room, or none. Which one it is depends on those before it
     too.
@@ -355,7 +354,7 @@ def outcome_text(result: UsageResult) -> str:
     return '{"kind":"Ok"}'
 
 
-def plans(books: BudgetRows, found: Counted) -> list[Plan]:
+def plans(books: BudgetRows, found: UsageTally) -> list[Plan]:
     """In the order in which every budget operation takes its locks: keys, usage by dimension,
     accounts, the policy.
     """
@@ -366,7 +365,6 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
         expires = now + USAGE_DEDUP_MS
         made.append(
             form(
-                0,
                 budget_id=budget,
                 key=key,
                 outcome=found.keys[key],
@@ -377,18 +375,15 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     for dimension in sorted(found.grown):
         by = found.grown[dimension]
         if dimension not in books.usage:
-            made.append(FIRST_USAGE(0, budget_id=budget, dimension=dimension, by=by))
+            made.append(FIRST_USAGE(budget_id=budget, dimension=dimension, by=by))
         elif by:
             low, high = found.bounds[dimension]
             made.append(
-                GROW_USAGE(
-                    0, budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high
-                )
+                GROW_USAGE(budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high)
             )
     made.sort(key=lambda plan: _IN_ORDER[plan.form])
     charges = [
         (FIRST_CHARGE if charge not in books.charges else CHARGE)(
-            charge[0].partition_index,
             partition_key=charge[0].partition_index,
             execution_id=charge[0].uuid,
             budget_id=budget,
@@ -401,7 +396,7 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     ]
     made += sorted(charges, key=lambda plan: plan.form is CHARGE)
     if found.soft:
-        made.append(NOTE_SOFT(0, budget_id=budget, count=found.soft))
+        made.append(NOTE_SOFT(budget_id=budget, count=found.soft))
     if found.hard:
         made.append(note_hard(budget, found.hard, found.hard_dimension))
     return made
@@ -417,12 +412,12 @@ def note_hard(budget: UUID, count: int, dimension: str, version: int | None = No
     """With a version: only if the budget is as it was read."""
     if version is not None:
         return NOTE_HARD_AS_READ(
-            0, budget_id=budget, count=count, dimension=dimension, version=version
+            budget_id=budget, count=count, dimension=dimension, version=version
         )
-    return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
+    return NOTE_HARD(budget_id=budget, count=count, dimension=dimension)
 
 
-def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list[Plan]:
+def confirm_refusal(books: BudgetRows, found: UsageTally, breach: HardBreach) -> list[Plan]:
     """That there is no room as yet, where that can change: whoever makes room looks for those who
     wait, and must find them.
     """
@@ -431,7 +426,6 @@ def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list
         return []
     return [
         GROW_USAGE(
-            0,
             budget_id=books.budget_id,
             dimension=breach.dimension,
             by=0,
@@ -441,7 +435,7 @@ def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list
     ]
 
 
-def spent(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
+def exhausted_dimension(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
     """The first dimension at its hard limit: its name, what is used, the limit. Such a budget
     admits nobody new.
     """

@@ -24,7 +24,7 @@ from flowfabric.model.quota import (
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
     RateExceeded,
-    Standing,
+    LimitState,
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
@@ -138,7 +138,7 @@ class Slot(Struct, frozen=True):
     expires_at_ms: int | None
 
 
-class Holder(Struct, frozen=True):
+class SlotExecution(Struct, frozen=True):
     """What is read of an execution that a slot was taken for."""
 
     partition_key: int
@@ -149,7 +149,6 @@ class Holder(Struct, frozen=True):
 
 def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
     return CREATE_QUOTA(
-        0,
         quota_policy_id=args.quota_policy_id,
         namespace=args.namespace or DEFAULT_NAMESPACE,
         requests_per_window_seconds=args.window_seconds,
@@ -176,7 +175,7 @@ def limits_of(quota: QuotaPolicy) -> QuotaLimits:
     )
 
 
-def taken(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
+def owned_elsewhere(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
     """An id that another namespace has is not there."""
     is_ours = existing is None or existing.namespace == (args.namespace or DEFAULT_NAMESPACE)
     return None if is_ours else unknown(args.quota_policy_id)
@@ -193,7 +192,6 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
     if old == new:
         return Return(QuotaPolicyUnchanged(args.quota_policy_id))
     plan = UPDATE_QUOTA(
-        0,
         quota_policy_id=args.quota_policy_id,
         namespace=quota.namespace,
         version=quota.version,
@@ -203,7 +201,7 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
     return Commit(plan, QuotaPolicyUpdated(args.quota_policy_id, old, new))
 
 
-def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
+def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:
     """The caller's limits as a policy."""
     window = args.window_seconds or DEFAULT_WINDOW_S
     rate, cap = args.rate_limit, args.concurrency_cap
@@ -213,7 +211,7 @@ def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
 
 
 def check_admission(
-    args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int
+    args: CheckAdmissionArgs, standing: LimitState, now_ms: int, dimension: str, jitter_ms: int
 ) -> Decision:
     """`standing.quota` is the stored policy, if there is one: what it admits is counted under its
     version.
@@ -222,7 +220,7 @@ def check_admission(
     holding = slot_holders(standing)
     if own.uuid in holding:
         return Return(AlreadyAdmitted())
-    left = capacity_of(asked(args), len(holding), standing.window, now_ms)
+    left = capacity_of(policy_of(args), len(holding), standing.window, now_ms)
     if left.why == "concurrency":
         return Return(ConcurrencyExceeded())
     if left.opens_at_ms is not None:
@@ -234,15 +232,15 @@ def check_admission(
         "execution_uuid": own.uuid,
     }
     first = () if standing.quota is None else (touch(standing.quota),)
-    return Commit(ADMIT(0, **values), Admitted(), first)
+    return Commit(ADMIT(**values), Admitted(), first)
 
 
 def release(quota_policy_id: UUID, ident: ExecutionId) -> Plan:
-    return RELEASE(0, quota_policy_id=quota_policy_id, execution_id=str(ident))
+    return RELEASE(quota_policy_id=quota_policy_id, execution_id=str(ident))
 
 
 def set_closed(quota_policy_id: UUID, until_ms: int | None) -> Plan:
-    return SET_CLOSED(0, quota_policy_id=quota_policy_id, until_ms=until_ms)
+    return SET_CLOSED(quota_policy_id=quota_policy_id, until_ms=until_ms)
 
 
 def unknown(quota_policy_id: UUID) -> NotFound:
@@ -251,7 +249,6 @@ def unknown(quota_policy_id: UUID) -> NotFound:
 
 def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution: UUID) -> Plan:
     return FORGET_ENTRY(
-        0,
         quota_policy_id=quota_policy_id,
         dimension=dimension,
         admitted_at_ms=admitted_at_ms,
@@ -261,7 +258,7 @@ def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution
 
 def note_refund(quota_policy_id: UUID) -> Plan:
     """Whoever remembers its window looks again."""
-    return NOTE_REFUND(0, quota_policy_id=quota_policy_id)
+    return NOTE_REFUND(quota_policy_id=quota_policy_id)
 
 
 def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
@@ -269,11 +266,11 @@ def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
     if quota.active_concurrency == held:
         return None
     return SET_ACTIVE(
-        0, quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held
+        quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held
     )
 
 
-def is_orphan(slot: Slot, execution: Holder | None, now_ms: int) -> bool:
+def is_orphan(slot: Slot, execution: SlotExecution | None, now_ms: int) -> bool:
     """A slot taken by hand some time ago whose execution is known and neither runs nor is about
     to.
     """

@@ -205,7 +205,7 @@ class Appended(NamedTuple):
     outcomes: list[AppendOutcome]
 
 
-def overdue(stream: Stream) -> int:
+def frames_over_cap(stream: Stream) -> int:
     """How many durable frames are to go first: somebody has to look up which."""
     meta = stream.meta
     over = 0 if meta is None else meta.durable_count - meta.durable_trimmed - stream.cap
@@ -225,7 +225,7 @@ def append(
         and stream.meta is not None
         and all(type(frame.mode) is Durable for frame in frames)
     ):
-        return _append_plainly(stream, stream.meta, handle, frames, now)
+        return _append_durable(stream, stream.meta, handle, frames, now)
     meta = stream.meta or new_meta(handle.execution_id, handle.attempt_index, now)
     draft = _Draft(stream, meta, now)
     idents = mint(
@@ -244,12 +244,12 @@ def append(
         args |= {f"trim_{mode}": last for mode, last in trims.items()}
         args["trim_ts_ms"] = 0 if bound is None else bound.ts_ms
     opens = stream.meta is None
-    plan = FORMS[opens, sums, bool(trims) and not opens].given(meta.partition_key, args)
+    plan = FORMS[opens, sums, bool(trims) and not opens].given(args)
     after = Stream(replace(meta, version=meta.version + 1, **draft.counts), known, stream.cap)
     return Appended(plan, after, _outcomes(handle, meta, idents, versions))
 
 
-def _append_plainly(
+def _append_durable(
     stream: Stream, meta: StreamMeta, handle: HandleFields, frames: Sequence[Frame], now: int
 ) -> Appended:
     idents = mint((meta.last_ts_ms, meta.last_seq), now, len(frames))
@@ -277,7 +277,7 @@ def _append_plainly(
         "last_seq": seq,
         "durable_count": number,
     }
-    plan = PLAIN.given(meta.partition_key, {**_arguments(handle, meta), "frames": items, **counts})
+    plan = PLAIN.given({**_arguments(handle, meta), "frames": items, **counts})
     after = Stream(
         replace(meta, version=meta.version + 1, has_durable_frame=1, **counts),
         stream.summary,
@@ -392,7 +392,7 @@ def stored_summary(document: str, version: int) -> Summary:
     return Summary(parse_document(document.encode()), version)
 
 
-def written(handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str) -> AppendOutcome:
+def outcome_of_stored(handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str) -> AppendOutcome:
     """The outcome of an append that went through before."""
     version = decode_fields(fields).get("summary_version")
     name = stream_id(handle.execution_id, handle.attempt_index)
@@ -409,7 +409,7 @@ def stream_id(execution: ExecutionId, attempt_index: int) -> str:
     return f"{execution}:{attempt_index}"
 
 
-def why_refused(snapshot: Snapshot, handle: HandleFields) -> EngineError | None:
+def refusal(snapshot: Snapshot, handle: HandleFields) -> EngineError | None:
     """The exact error, or None when the lease holds and the stream itself had moved."""
     refused = check_handle(snapshot, handle, marks=False)
     if refused is None:
@@ -438,11 +438,11 @@ _TIMED_OUT = {
 }
 """The words of the timeout itself: the reason somebody gives for a failure may begin like them."""
 
-TAKEN_BACK = ("lease_expired", "lease_revoked")
+LEASE_LOST_CAUSES = ("lease_expired", "lease_revoked")
 """Ends that are none when the same attempt goes on."""
 
 
-class Standing(Struct, frozen=True):
+class StreamExecution(Struct, frozen=True):
     """What of an execution says whether a stream goes on, column by column."""
 
     lifecycle_phase: str
@@ -466,7 +466,7 @@ class AttemptEnd(Struct, frozen=True):
     failure_reason: str | None
 
 
-def closure(execution: Standing, attempt: AttemptEnd) -> tuple[int, str] | None:
+def closure(execution: StreamExecution, attempt: AttemptEnd) -> tuple[int, str] | None:
     """When and why the stream of an attempt ended; None while it may go on, also through a
     suspension or a delay.
     """
@@ -482,7 +482,7 @@ def closure(execution: Standing, attempt: AttemptEnd) -> tuple[int, str] | None:
     if (
         execution.attempt_index == attempt.attempt_index
         and execution.ownership_state != "leased"
-        and cause in TAKEN_BACK
+        and cause in LEASE_LOST_CAUSES
     ):
         return execution.lease_expired_at or execution.last_transition_at, cause
     return None

@@ -270,7 +270,7 @@ def dedup_ms(timeout_at: int | None, now: int) -> int:
 # ---- suspending
 
 
-class Around(Struct, frozen=True):
+class SuspendSnapshot(Struct, frozen=True):
     """The latest suspension, the waitpoints named, and what arrived on a pending one, oldest
     first.
     """
@@ -281,7 +281,7 @@ class Around(Struct, frozen=True):
     signals: Sequence[Signal] = ()
 
 
-def check_stored(around: Around, fields: HandleFields, args: SuspendArgs) -> EngineError | None:
+def check_stored(around: SuspendSnapshot, fields: HandleFields, args: SuspendArgs) -> EngineError | None:
     """The last checks: what is there already."""
     if around.suspension is not None and around.suspension.is_open:
         return StateError(StateKind.ALREADY_SUSPENDED)
@@ -324,7 +324,7 @@ def _check_pending(
     return None
 
 
-class Replayed(Struct, frozen=True):
+class ConditionState(Struct, frozen=True):
     """What had arrived on a pending waitpoint makes of a condition."""
 
     satisfied: tuple[str, ...] = ()
@@ -332,8 +332,8 @@ class Replayed(Struct, frozen=True):
     met: bool = False
 
 
-def replay(args: SuspendArgs, signals: Sequence[Signal]) -> Replayed:
-    found = Replayed()
+def replay(args: SuspendArgs, signals: Sequence[Signal]) -> ConditionState:
+    found = ConditionState()
     for signal in signals:
         if found.met:
             break
@@ -361,9 +361,9 @@ def arrived(signal: Signal) -> Arrived:
 def suspend(
     fields: HandleFields,
     args: SuspendArgs,
-    around: Around,
+    around: SuspendSnapshot,
     bound: Sequence[BoundWaitpoint],
-    found: Replayed,
+    found: ConditionState,
     kid: str,
 ) -> list[Plan]:
     """The execution under its fence, then each waitpoint; a single new one goes in the same plan.
@@ -405,10 +405,10 @@ def suspend(
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
         return [
             SUSPEND_ON_NEW(
-                at, **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
+                **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
             )
         ]
-    return [SUSPEND(at, **values), *binds]
+    return [SUSPEND(**values), *binds]
 
 
 def encode_policy(policy: ResumePolicy) -> str:
@@ -429,5 +429,5 @@ def remember(
         "expires_at_ms": now + keep_ms,
     }
     if known:
-        return REMEMBER_SUSPEND_AGAIN(ident.partition_index, **values)
-    return REMEMBER_SUSPEND(ident.partition_index, **values, execution_id=ident.uuid)
+        return REMEMBER_SUSPEND_AGAIN(**values)
+    return REMEMBER_SUSPEND(**values, execution_id=ident.uuid)

@@ -11,7 +11,8 @@ from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Absent, After, Arg, Cond, Delete, Form, Plan, Present, Update
 from flowfabric.rules.executions.create import KEY, KEY_TIME_IS_OVER, OF_KEY
 from flowfabric.rules.flows.cancels import BACKLOG_MEMBER
-from flowfabric.rules.flows.flows import EDGE, FLOW, FLOW_UNCHANGED, named_flow
+from flowfabric.rules.flows.flow_forms import EDGE, FLOW, FLOW_UNCHANGED
+from flowfabric.rules.flows.flows import named_flow
 from flowfabric.rules.fragments import EXEC, UNCHANGED, named
 
 DEFAULT_RETENTION_MS = 86_400_000
@@ -85,7 +86,7 @@ def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan
     columns = dict(
         zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True)
     )
-    return (KEEP_KEY if kept else FORGET_KEY)(key[2], **columns, now=now)
+    return (KEEP_KEY if kept else FORGET_KEY)(**columns, now=now)
 
 
 def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
@@ -98,9 +99,9 @@ def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
 
 
 def trim(execution: Execution) -> Plan:
-    return TRIM(execution.partition_key, **named(execution), wire_id=str(execution.id))
+    return TRIM(**named(execution), wire_id=str(execution.id))
 
 
 def trim_whole(flow: Flow, members: Iterable[Execution]) -> list[Plan]:
     """Removes a flow with its last members, unless a member has joined in between."""
-    return [*map(trim, members), TRIM_FLOW(flow.partition_key, **named_flow(flow))]
+    return [*map(trim, members), TRIM_FLOW(**named_flow(flow))]

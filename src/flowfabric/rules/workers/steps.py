@@ -32,7 +32,6 @@ RECORD = Form(
 
 def record(handle: HandleFields, position: int, name: str, kind: str, value: bytes | None) -> Plan:
     return RECORD(
-        handle.execution_id.partition_index,
         **held_by(handle),
         position=position,
         name=name,

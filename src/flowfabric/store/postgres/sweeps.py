@@ -93,7 +93,7 @@ async def _run_decided(
 def _arguments(sql: PgForm, form: Form, wanted: Sequence[Sweep]) -> tuple[list[Values], Values]:
     """The arrays of a sweep, with the request of each row, and the values it selects by."""
     requests = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
-    selected_by = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
+    selected_by = [wanted[0][0].values[form.args.index(name)] for name in form.pick_args]
     arrays = argument_arrays(sql, [plan for plan, _ in wanted]) if sql.arrays else []
     return [*arrays, requests], selected_by
 

@@ -79,4 +79,4 @@ def sweep_preceded_by(first: Form, form: Form) -> PgForm:
 
 def _next_parameter(form: Form) -> int:
     """The first parameter number behind the arguments of a sweep."""
-    return len(step_arguments(form)) + len(form.choosing) + 3
+    return len(step_arguments(form)) + len(form.pick_args) + 3

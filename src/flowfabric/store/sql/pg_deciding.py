@@ -146,7 +146,7 @@ def _picked(
     assert form.pick is not None
     used = step_arguments(form)
     requests = f"(${len(used) + 2}::int[])"
-    places = {name: at for at, name in enumerate(form.choosing, len(used) + 3)}
+    places = {name: at for at, name in enumerate(form.pick_args, len(used) + 3)}
     order = index_order(INDEXES[form.pick.index], "t.")
     columns = ", ".join(f"t.{c} AS w_{c}" for c in before)
     lead = "EXISTS (SELECT 1 FROM f) AND " if led else ""
@@ -187,7 +187,7 @@ def probe(form: Form, kinds: Mapping[str, str]) -> str:
     """One row of a sweep's selection, in the index's order so that the planner uses the index."""
     assert form.pick is not None
     subject = TABLES[form.steps[0].table]
-    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, 2)}, NOW_MS)
+    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.pick_args, 2)}, NOW_MS)
     order = index_order(INDEXES[form.pick.index], "t.")
     return (
         f"SELECT $1::bigint FROM {subject.name} AS t "

@@ -75,7 +75,7 @@ def row_of(table: str, **values: Any) -> dict[str, Any]:
 
 
 def insert(table: str, **values: Any) -> Plan:
-    return _INSERTS[table](0, **row_of(table, **values))
+    return _INSERTS[table](**row_of(table, **values))
 
 
 def execution(n: int, **values: Any) -> Plan:
@@ -146,4 +146,4 @@ class Rings:
 
 
 def on(form: Form, n: int, **args: Any) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), **args)
+    return form(partition_key=0, execution_id=uid(n), **args)

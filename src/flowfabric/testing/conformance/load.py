@@ -274,7 +274,7 @@ async def test_paging_continues_behind_a_deleted_row(store: Store) -> None:
     rows = await scan(
         store, Scan("executions", {"partition_key": 0}, limit=3, columns=("execution_id",))
     )
-    await put(store, remove(0, partition_key=0, execution_id=uid(3), version=0))
+    await put(store, remove(partition_key=0, execution_id=uid(3), version=0))
     more = await scan(
         store, Scan("executions", {"partition_key": 0}, rows[-1], columns=("execution_id",))
     )
@@ -287,7 +287,7 @@ async def test_an_index_contains_the_rows_that_match_its_condition(store: Store)
     )
     await put(store, execution(1), execution(2))
     for state, there in (("blocked_by_route", [2]), ("eligible_now", [1, 2])):
-        await put(store, form(0, partition_key=0, execution_id=uid(1), state=state))
+        await put(store, form(partition_key=0, execution_id=uid(1), state=state))
         rows = await scan(
             store,
             Scan(
@@ -311,7 +311,7 @@ async def test_next_due_is_the_earliest_of_the_index(store: Store) -> None:
     await put(store, execution(4, delay_until_ms=10))
     assert await store.next_due("delayed") == 30
     form = Form("t_later", Update(EXEC, KEY, {"delay_until_ms": Arg("at")}))
-    await put(store, form(0, partition_key=0, execution_id=uid(2), at=70))
+    await put(store, form(partition_key=0, execution_id=uid(2), at=70))
     assert await store.next_due("delayed") == 50
 
 

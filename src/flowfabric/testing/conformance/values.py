@@ -191,9 +191,7 @@ def form_of(name: str, case: Word, *, told: bool) -> Form:
 
 async def apply(store: Store, n: int, form: Form, case: Word) -> Applied:
     await put(store, execution(n, **case.before))
-    answer = await store.commit(
-        form(0, partition_key=0, execution_id=uid(n), version=0, **case.args)
-    )
+    answer = await store.commit(form(partition_key=0, execution_id=uid(n), version=0, **case.args))
     assert isinstance(answer, Applied)
     return answer
 
@@ -248,7 +246,7 @@ FRESH_ALONE = Form(
 
 
 def on(form: Form, n: int, version: int = 0) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), version=version)
+    return form(partition_key=0, execution_id=uid(n), version=version)
 
 
 async def test_fresh_is_a_random_uuid_of_its_own_for_every_row(store: Store) -> None:
