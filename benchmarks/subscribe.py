@@ -39,10 +39,7 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 async def _tell(engine: Engine, n: int) -> None:
     for at in range(0, n, BULK):
         idents = [ExecutionId.solo(f"lane-{k % 7}") for k in range(at, min(at + BULK, n))]
-        plans = [
-            TELL(i.partition_index, execution_id=i.uuid, partition_key=i.partition_index)
-            for i in idents
-        ]
+        plans = [TELL(execution_id=i.uuid, partition_key=i.partition_index) for i in idents]
         await engine.store.commit_many(plans)
 
 

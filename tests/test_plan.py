@@ -129,16 +129,16 @@ def test_a_form_collects_its_arguments_once_in_the_order_they_are_met(
 
 def test_a_call_orders_its_values_like_the_arguments() -> None:
     two = Form("two", Insert("t", {"a": Arg("x"), "b": Arg("y")}))
-    assert two(3, y=2, x=1).values == (1, 2)
-    assert Form("one", Insert("t", {"a": Arg("x")}))(3, x=None).values == (None,)
-    none = Form("none", Insert("t", ROW))(3)
-    assert (none.values, none.partition, none.form.name) == ((), 3, "none")
+    assert two(y=2, x=1).values == (1, 2)
+    assert Form("one", Insert("t", {"a": Arg("x")}))(x=None).values == (None,)
+    none = Form("none", Insert("t", ROW))()
+    assert (none.values, none.form.name) == ((), "none")
 
 
 @pytest.mark.parametrize("row", [{"a": Arg("x")}, {"a": Arg("x"), "b": Arg("y")}])
 def test_a_call_without_an_argument_it_needs_fails(row: dict[str, Any]) -> None:
     with pytest.raises(KeyError):
-        Form("f", Insert("t", row))(0, y=1)
+        Form("f", Insert("t", row))(y=1)
 
 
 def test_steps_and_wakes_are_kept_apart() -> None:
@@ -198,7 +198,7 @@ def test_two_calls_of_a_sweep_choose_alike_when_only_what_they_write_differs() -
         pick=Pick("i", {"g": Arg("lane")}, where=(Covered("c", Arg("offered")),)),
     )
     one, same, other = (
-        sweep(0, lane=lane, offered=(), written=n).values for n, lane in enumerate(("x", "x", "y"))
+        sweep(lane=lane, offered=(), written=n).values for n, lane in enumerate(("x", "x", "y"))
     )
     assert one != same
     assert sweep.chosen_by(one) == sweep.chosen_by(same) != sweep.chosen_by(other)

@@ -263,12 +263,12 @@ class Form:
     def _values(self) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
         return _getter(self.args)
 
-    def __call__(self, partition: int, /, **args: Any) -> Plan:
-        return Plan(self, partition, self._values(args))
+    def __call__(self, /, **args: Any) -> Plan:
+        return Plan(self, self._values(args))
 
-    def given(self, partition: int, args: dict[str, Any]) -> Plan:
+    def given(self, args: dict[str, Any]) -> Plan:
         """As a call, without copying the arguments."""
-        return Plan(self, partition, self._values(args))
+        return Plan(self, self._values(args))
 
     def __repr__(self) -> str:
         return f"Form({self.name})"
@@ -278,11 +278,10 @@ class Plan(Struct, frozen=True, gc=False):
     """A form and its values. They may hold tokens and secrets, so its text names none of them."""
 
     form: Form
-    partition: int
     values: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        return f"Plan({self.form.name}, {self.partition})"
+        return f"Plan({self.form.name})"
 
 
 class Applied(Struct, frozen=True, gc=False):

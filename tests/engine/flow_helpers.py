@@ -282,7 +282,7 @@ async def put_row(engine: Engine, table: str, **values: Any) -> None:
     form = Form(
         f"test_put_{table}_{'_'.join(sorted(values))}", Insert(table, {c: Arg(c) for c in values})
     )
-    assert isinstance(await engine.store.commit(form(0, **values)), Applied)
+    assert isinstance(await engine.store.commit(form(**values)), Applied)
 
 
 async def change_row(engine: Engine, table: str, key: Mapping[str, Any], **values: Any) -> None:
@@ -290,7 +290,7 @@ async def change_row(engine: Engine, table: str, key: Mapping[str, Any], **value
     name = f"test_change_{table}_{'_'.join(sorted(values))}"
     where = tuple(Cond(c, "=", Arg(f"at_{c}")) for c in key)
     form = Form(name, Update(table, where, {c: Arg(c) for c in values}))
-    answer = await engine.store.commit(form(0, **{f"at_{c}": v for c, v in key.items()}, **values))
+    answer = await engine.store.commit(form(**{f"at_{c}": v for c, v in key.items()}, **values))
     assert isinstance(answer, Applied)
 
 

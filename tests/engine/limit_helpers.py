@@ -73,10 +73,8 @@ async def budget(
     """A budget as its own operations leave it."""
     made = ident or uuid4()
     text = json.dumps({"hard_limits": {dimension: hard}, "soft_limits": {}})
-    await engine.store.commit(_BUDGET(0, budget_id=made, policy_json=text))
-    await engine.store.commit(
-        _SPEND(0, budget_id=made, dimensions_key=dimension, current_value=used)
-    )
+    await engine.store.commit(_BUDGET(budget_id=made, policy_json=text))
+    await engine.store.commit(_SPEND(budget_id=made, dimensions_key=dimension, current_value=used))
     return made
 
 

@@ -199,7 +199,7 @@ async def test_a_budget_that_cannot_be_read_does_not_keep_others_from_their_rese
     sound_one = await budget(engine, {"a": 1}, reset_interval_ms=HOUR + 1)
     await report(engine, sound_one, a=1)
     spoil = Form("spoil_policy", Update(POLICY, THIS_BUDGET, {"policy_json": Arg("text")}))
-    assert isinstance(await engine.store.commit(spoil(0, budget_id=broken, text="[]")), Applied)
+    assert isinstance(await engine.store.commit(spoil(budget_id=broken, text="[]")), Applied)
     clock.advance(HOUR + 1)
     assert await engine.reset_due_budgets() == 1
     assert await usage(engine, sound_one) == {"a": 0}
@@ -270,7 +270,7 @@ PLANT = Form(
 
 async def plant(engine: Engine, of: UUID, dimension: str, value: int) -> None:
     assert isinstance(
-        await engine.store.commit(PLANT(0, budget_id=of, dimension=dimension, value=value)), Applied
+        await engine.store.commit(PLANT(budget_id=of, dimension=dimension, value=value)), Applied
     )
 
 

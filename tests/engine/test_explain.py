@@ -62,7 +62,7 @@ async def put(engine: Engine, table: str, **row: Any) -> None:
         f"put_{table}_{'_'.join(sorted(row))}", Insert(table, {name: Arg(name) for name in row})
     )
     assert set(row) <= set(TABLES[table].names)
-    assert isinstance(await engine.store.commit(form(0, **row)), Applied)
+    assert isinstance(await engine.store.commit(form(**row)), Applied)
 
 
 async def test_nobody_knows_it(engine: Engine) -> None:

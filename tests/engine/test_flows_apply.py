@@ -134,7 +134,7 @@ async def test_a_child_that_is_gone_or_elsewhere_is_refused(engine: Engine) -> N
     assert caught.value.kind is ConflictKind.EXECUTION_ALREADY_IN_FLOW
     assert isinstance(
         await engine.store.commit(
-            REMOVE(0, partition_key=graph.partition, execution_id=graph["b"].uuid)
+            REMOVE(partition_key=graph.partition, execution_id=graph["b"].uuid)
         ),
         Applied,
     )

@@ -67,7 +67,7 @@ async def test_the_first_definition_stands(engine: Engine) -> None:
 
 async def test_a_stored_limit_that_makes_no_sense_is_not_taken_for_none(engine: Engine) -> None:
     ident = await quota(engine, cap=1)
-    await engine.store.commit(_SPOIL(0, q=ident))
+    await engine.store.commit(_SPOIL(q=ident))
     with pytest.raises(ValidationError) as caught:
         await engine.read_quota_policy_limits(ident)
     assert caught.value.kind is ValidationKind.CORRUPTION

@@ -44,7 +44,7 @@ _REFILL = Form(
 
 
 async def refill(engine: Engine, budget_id: UUID, used: int = 0) -> None:
-    await engine.store.commit(_REFILL(0, budget_id=budget_id, used=used))
+    await engine.store.commit(_REFILL(budget_id=budget_id, used=used))
 
 
 async def test_a_healthy_database_is_left_alone(engine: Engine) -> None:

@@ -48,7 +48,7 @@ async def spoil(engine: Engine, ident: ExecutionId, document: str) -> None:
         "attempt_index": 0,
         "document": document,
     }
-    assert isinstance(await engine.store.commit(SPOIL(ident.partition_index, **values)), Applied)
+    assert isinstance(await engine.store.commit(SPOIL(**values)), Applied)
 
 
 def modes(found: Any) -> list[str]:

@@ -55,7 +55,7 @@ async def lose(engine: Engine, ident: ExecutionId, handle: Handle, clock: Manual
 
 async def sweep(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
     clock.advance(TTL_MS)
-    assert len(await engine.store.sweep(SWEEP_EXPIRED(0), 10)) == 1
+    assert len(await engine.store.sweep(SWEEP_EXPIRED(), 10)) == 1
 
 
 async def reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:

@@ -45,7 +45,7 @@ def beginning_again_begins_anew(patch: Patch) -> None:
         await honest(self, namespace, name)
         await self.store.commit(
             with_set(without_guards(schedules.RESUME, "paused"), paused=0)(
-                0, namespace=namespace, name=name
+                namespace=namespace, name=name
             )
         )
 
@@ -129,7 +129,7 @@ def moved_by_what_was_read_and_not_by_what_is(patch: Patch) -> None:
         if now is None or now.cursor_ms != mark.cursor_ms or not 0 <= cursor_ms <= 2**53 - 1:
             return await honest(self, mark, cursor_ms)
         await self.store.commit(
-            without_guards(schedules.MOVE, "cursor_ms")(0, **_values(mark, cursor_ms))
+            without_guards(schedules.MOVE, "cursor_ms")(**_values(mark, cursor_ms))
         )
         return True
 

@@ -62,11 +62,11 @@ async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
 
 def _mismatch(execution: Execution, now: int) -> Plan:
     """Locks as it updates."""
-    return NOTE_MISMATCH(0, **named(execution))
+    return NOTE_MISMATCH(**named(execution))
 
 
 def _tags(execution: Execution, now: int) -> Plan:
-    return SET_TAGS(0, **named(execution), tags=f'{{"at":"{now}"}}', instance_tag=None)
+    return SET_TAGS(**named(execution), tags=f'{{"at":"{now}"}}', instance_tag=None)
 
 
 def _cancel(execution: Execution, now: int) -> Plan:
@@ -78,7 +78,6 @@ def _cancel(execution: Execution, now: int) -> Plan:
         "now": now,
     }
     return CANCEL_LEASED(
-        0,
         **named(execution),
         **lease_of(execution),
         **values,
@@ -89,7 +88,7 @@ def _cancel(execution: Execution, now: int) -> Plan:
 
 def _revoke(execution: Execution, now: int) -> Plan:
     """Locks first and then updates, and changes rows of other tables."""
-    return REVOKE(0, **named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
+    return REVOKE(**named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
 def _orders(rows: list[Execution]) -> list[list[Execution]]:
@@ -171,7 +170,7 @@ async def test_claims_and_sweeps_pass_by_what_others_hold(
             assert sum(map(len, taken)) == ROWS - 1
             clock.advance(1_000)
             swept = await asyncio.gather(
-                *(engine.store.sweep(SWEEP_EXPIRED(0), ROWS) for engine in several)
+                *(engine.store.sweep(SWEEP_EXPIRED(), ROWS) for engine in several)
             )
             assert sum(map(len, swept)) == ROWS - 1
         await sound_world(several[0])

@@ -94,12 +94,12 @@ async def test_what_is_taken_after_a_wait_is_taken_at_that_time(options: Options
 
 def _tags(execution: Execution) -> Plan:
     """Locks as it updates, held or not."""
-    return SET_TAGS(0, **named(execution), tags='{"at":"x"}', instance_tag=None)
+    return SET_TAGS(**named(execution), tags='{"at":"x"}', instance_tag=None)
 
 
 def _revoke(execution: Execution) -> Plan:
     """Locks first and then updates."""
-    return REVOKE(0, **named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
+    return REVOKE(**named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
 async def test_turns_beside_batches_in_the_order_of_keys(

@@ -160,7 +160,7 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
         for _ in range(behind):
             await engine.execution(ident(0))
         clock.advance(ttl_ms)
-        await engine.store.sweep(SWEEP_EXPIRED(0), AT_ONCE)
+        await engine.store.sweep(SWEEP_EXPIRED(), AT_ONCE)
 
     def end(
         behind: int, engine: Engine, who: ExecutionId, handle: Handle, name: str
@@ -181,7 +181,7 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
             ]
             done = await asyncio.gather(*ending, expire(several[3], start // AT_ONCE % 6))
             told |= {who: done[3 * at : 3 * at + 3] for at, who in enumerate(handles)}
-            await several[3].store.sweep(SWEEP_EXPIRED(0), AT_ONCE)
+            await several[3].store.sweep(SWEEP_EXPIRED(), AT_ONCE)
         world = await sound_world(several[0])
     ended = 0
     for who, answers in told.items():

@@ -82,7 +82,7 @@ def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
         }
         rows.append((LEDGER, _row(LEDGER, **of)))
     for table, row in rows:
-        assert isinstance(run(store.commit(SEEDS[table](0, **row))), Applied)
+        assert isinstance(run(store.commit(SEEDS[table](**row))), Applied)
     return store
 
 

@@ -259,9 +259,7 @@ def seeded(*rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     store = MemoryStore(clock or ManualClock(NOW))
     for row in rows:
         if row is not None:
-            plan = _SEEDS[TABLE_OF[type(row)]](
-                getattr(row, "partition_key", 0), **msgspec.structs.asdict(row)
-            )
+            plan = _SEEDS[TABLE_OF[type(row)]](**msgspec.structs.asdict(row))
             assert isinstance(run(store.commit(plan)), Applied)
     return store
 

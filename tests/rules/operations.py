@@ -344,7 +344,6 @@ HOLDERS: dict[str, HolderOp] = {
 SWEEPS: dict[str, SweepOp] = {
     "claim": SweepOp(
         claims.claim(
-            0,
             lane="default",
             namespace="default",
             capabilities=(),
@@ -353,8 +352,8 @@ SWEEPS: dict[str, SweepOp] = {
             ttl_ms=TTL,
         )
     ),
-    "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED(0)),
-    "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),
+    "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED()),
+    "sweep_expired": SweepOp(SWEEP_EXPIRED()),
 }
 
 

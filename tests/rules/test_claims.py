@@ -318,7 +318,7 @@ def sweep(
 ) -> MemoryStore:
     store = seeded(*rows)
     asked: dict[str, Any] = {"lane": lane_id, "namespace": "default", "capabilities": capabilities}
-    plan = claims.claim(0, **asked, worker_id=WORKER, instance="i", ttl_ms=TTL)
+    plan = claims.claim(**asked, worker_id=WORKER, instance="i", ttl_ms=TTL)
     run(store.sweep(plan, limit))
     return store
 

@@ -282,7 +282,7 @@ def test_an_event_is_marked_once() -> None:
     store = completed(0)
     (event,) = events(store, "ff_completion_event")
     assert (event["flow_id"], event["dispatched_at_ms"]) == (FLOW_ID, None)
-    mark = edges.MARK_DISPATCHED(P, event_id=event["event_id"])
+    mark = edges.MARK_DISPATCHED(event_id=event["event_id"])
     assert isinstance(commit(store, mark), Applied)
     assert isinstance(commit(store, mark), Refused)
     assert dispatched(store) == [NOW]

@@ -339,11 +339,11 @@ def test_the_given_time_decides_a_promotion_and_is_recorded() -> None:
 
 def test_the_sweep_promotes_what_is_due_and_nothing_else() -> None:
     due = seeded(execution("DELAYED", "pending_retry_attempt", delay_until_ms=NOW))
-    assert run(due.sweep(SWEEP_DELAYED(0), 10)) == [(IDENT.partition_index, IDENT.uuid)]
+    assert run(due.sweep(SWEEP_DELAYED(), 10)) == [(IDENT.partition_index, IDENT.uuid)]
     assert (name_of(vector_of(stored(due))), stored(due).delay_until_ms) == ("READY", None)
-    assert run(due.sweep(SWEEP_DELAYED(0), 10)) == []
+    assert run(due.sweep(SWEEP_DELAYED(), 10)) == []
     assert (
-        run(seeded(execution("DELAYED", delay_until_ms=NOW + 1)).sweep(SWEEP_DELAYED(0), 10)) == []
+        run(seeded(execution("DELAYED", delay_until_ms=NOW + 1)).sweep(SWEEP_DELAYED(), 10)) == []
     )
 
 

@@ -380,7 +380,7 @@ def test_a_lease_renewed_in_between_is_not_marked() -> None:
 @pytest.mark.parametrize(("expires", "marked"), [(NOW + 1, False), (NOW, True)])
 def test_the_sweep_marks_what_ran_out(expires: int, marked: bool) -> None:
     store = seeded(execution("RUNNING", lease_expires_at_ms=expires))
-    assert run(store.sweep(SWEEP_EXPIRED(0), 10)) == (
+    assert run(store.sweep(SWEEP_EXPIRED(), 10)) == (
         [(IDENT.partition_index, IDENT.uuid)] if marked else []
     )
     assert name_of(vector_of(stored(store))) == ("LOST" if marked else "RUNNING")

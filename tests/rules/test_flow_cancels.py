@@ -290,7 +290,7 @@ def test_a_header_there_already_stays() -> None:
     }
     commit(
         store,
-        Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(P, **row),
+        Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(**row),
     )
     plan = cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
     assert plan is not None and isinstance(commit_all(store, plan.head), Applied)

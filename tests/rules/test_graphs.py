@@ -313,8 +313,8 @@ def test_a_graph_is_written_whole_or_not_at_all() -> None:
     assert isinstance(commit_all(again, plans), Refused)
     store = MemoryStore(ManualClock(NOW))
     for state, applied in (("disabled", Refused), ("draining", Refused), ("active", Applied)):
-        commit(store, create.REGISTER_LANE(0, lane_id="default", registered_by="t"))
-        commit(store, create.SET_LANE_STATE(0, lane_id="default", state=state))
+        commit(store, create.REGISTER_LANE(lane_id="default", registered_by="t"))
+        commit(store, create.SET_LANE_STATE(lane_id="default", state=state))
         assert isinstance(commit_all(store, plans), applied)
         assert bool(rows(store, "ff_flow_core")) is (applied is Applied)
 

@@ -150,7 +150,6 @@ def test_every_form_is_held_to_the_lease_and_to_what_was_read() -> None:
     ]
     for each in made:
         given = said(each.plan)
-        assert each.plan.partition == IDENT.partition_index
         assert (given["partition_key"], given["execution_id"], given["attempt_index"]) == OF_STREAM
         held = (HELD.lease_epoch, HELD.lease_id, HELD.worker_instance_id)
         assert (given["lease_epoch"], given["lease_id"], given["worker_instance_id"]) == held

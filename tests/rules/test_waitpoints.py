@@ -260,7 +260,7 @@ def test_what_the_redacted_texts_still_say() -> None:
     assert repr(BOUND) == f"BoundWaitpoint({WAITPOINT_ID}, 'a')"
     assert repr(PendingWaitpoint(WAITPOINT_ID, TOKEN)) == f"PendingWaitpoint({WAITPOINT_ID})"
     assert repr(deliver_args()) == f"DeliverSignalArgs({IDENT}, {WAITPOINT_ID}, 'go')"
-    assert repr(ROTATION.plans) == "[Plan(add_hmac_key, 0)]"
+    assert repr(ROTATION.plans) == "[Plan(add_hmac_key)]"
 
 
 def test_the_first_waitpoint_of_the_details_is_the_primary_one() -> None:

@@ -148,8 +148,8 @@ def test_a_heartbeat_that_comes_too_late_is_refused_by_the_store() -> None:
         "expires_at_ms": NOW + 1_000,
         "version": 0,
     }
-    assert commit(store, registry.HEARTBEAT(0, **late)) == Refused()
-    assert isinstance(commit(store, registry.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
+    assert commit(store, registry.HEARTBEAT(**late)) == Refused()
+    assert isinstance(commit(store, registry.HEARTBEAT(**{**late, "now": NOW + 499})), Applied)
 
 
 def test_a_dead_worker_is_removed_and_noted_with_the_reason() -> None:
@@ -178,8 +178,8 @@ def test_a_silent_worker_is_dropped_unless_it_spoke_in_between() -> None:
 
 def test_an_old_note_is_forgotten_by_its_number() -> None:
     store = registered()
-    assert commit(store, registry.FORGET_EVENT(0, event_id=2)) == Refused()
-    assert isinstance(commit(store, registry.FORGET_EVENT(0, event_id=1)), Applied)
+    assert commit(store, registry.FORGET_EVENT(event_id=2)) == Refused()
+    assert isinstance(commit(store, registry.FORGET_EVENT(event_id=1)), Applied)
     assert noted(store) == []
 
 

@@ -24,7 +24,7 @@ class DelayedPromoter:
             )
         done = 0
         while True:
-            promoted = len(await engine.store.sweep(SWEEP_DELAYED(0), BATCH))
+            promoted = len(await engine.store.sweep(SWEEP_DELAYED(), BATCH))
             done += promoted
             if promoted < BATCH:
                 return done

@@ -59,7 +59,7 @@ class LeaseExpiry:
             return done
         done = 0
         while True:
-            swept = await engine.store.sweep(SWEEP_EXPIRED(0), BATCH)
+            swept = await engine.store.sweep(SWEEP_EXPIRED(), BATCH)
             await _tell(engine, swept)
             done += len(swept)
             if len(swept) < BATCH:

@@ -49,7 +49,7 @@ SWEEP_EXPIRED = Form(
 
 
 def mark_expired(execution: Execution) -> Plan:
-    return MARK_EXPIRED(execution.partition_key, **named(execution))
+    return MARK_EXPIRED(**named(execution))
 
 
 def not_active(execution: Execution) -> Contention:

@@ -74,7 +74,7 @@ def row_of(table: str, **values: Any) -> dict[str, Any]:
 
 
 def insert(table: str, **values: Any) -> Plan:
-    return _INSERTS[table](0, **row_of(table, **values))
+    return _INSERTS[table](**row_of(table, **values))
 
 
 def execution(n: int, **values: Any) -> Plan:

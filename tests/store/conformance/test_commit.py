@@ -117,11 +117,11 @@ LATE_UNLESS = Form(
 
 
 def move(n: int, version: int = 0, priority: int = 5) -> Plan:
-    return MOVE(0, partition_key=0, execution_id=uid(n), version=version, priority=priority)
+    return MOVE(partition_key=0, execution_id=uid(n), version=version, priority=priority)
 
 
 def on(form: Form, n: int, **args: Any) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), **args)
+    return form(partition_key=0, execution_id=uid(n), **args)
 
 
 async def _world(store: Store) -> None:
@@ -142,11 +142,11 @@ async def _world(store: Store) -> None:
 
 REFUSED: dict[str, tuple[Callable[[], Plan], int]] = {
     "insert of a key that exists": (lambda: execution(1, priority=9), 0),
-    "insert unless a row that exists": (lambda: OPEN_LANE(0, lane_id="new", closed_by="used"), 0),
+    "insert unless a row that exists": (lambda: OPEN_LANE(lane_id="new", closed_by="used"), 0),
     "update of no row": (lambda: move(99), 0),
     "update of another version": (lambda: move(1, version=1), 0),
     "update of another partition": (
-        lambda: RENAME(0, partition_key=7, execution_id=uid(1), kind="x"),
+        lambda: RENAME(partition_key=7, execution_id=uid(1), kind="x"),
         0,
     ),
     "delete of no row": (lambda: on(REMOVE, 99, version=0), 0),
@@ -221,7 +221,7 @@ async def test_insert_keeps_given_values_and_fills_in_defaults(store: Store) -> 
         "t_small_insert",
         Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": 7, "registered_by": "me"}),
     )
-    assert isinstance(await store.commit(form(0, lane="a")), Applied)
+    assert isinstance(await store.commit(form(lane="a")), Applied)
     assert await get(store, LANE, "a") == {
         "lane_id": "a",
         "registered_at_ms": 7,
@@ -311,7 +311,7 @@ async def test_many_inserts_of_any_number_are_all_there(store: Store, n: int) ->
 async def test_many_inserts_are_refused_one_by_one_where_another_row_forbids(store: Store) -> None:
     await put(store, insert(LANE, lane_id="shut", state="disabled"))
     plans = [
-        ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
+        ENTER(partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
         for n in range(1, 40)
     ]
     answers = await store.commit_many(plans)
@@ -396,9 +396,7 @@ async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an
 async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_insert(
     store: Store,
 ) -> None:
-    answers = await store.commit_many(
-        [_BRINGS_THE_KEY(0, own=f"k{n}", id=uid(n)) for n in (1, 2, 3)]
-    )
+    answers = await store.commit_many([_BRINGS_THE_KEY(own=f"k{n}", id=uid(n)) for n in (1, 2, 3)])
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert (await count(store, KEYS), await count(store, LANE)) == (1, 1)
 

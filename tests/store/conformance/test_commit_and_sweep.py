@@ -73,15 +73,15 @@ TAKE = Form(
 
 
 def end(n: int, worker: str = "w", why: str = "done") -> Plan:
-    return END(0, p=0, id=uid(n), worker=worker, result=b"r%d" % n, what="revoked", why=why)
+    return END(p=0, id=uid(n), worker=worker, result=b"r%d" % n, what="revoked", why=why)
 
 
 def say(n: int, worker: str = "w") -> Plan:
-    return END_AND_SAY(0, p=0, id=uid(n), worker=worker, result=b"s", what="revoked")
+    return END_AND_SAY(p=0, id=uid(n), worker=worker, result=b"s", what="revoked")
 
 
 def take(worker: str = "w", lane: str = "lane") -> Plan:
-    return TAKE(0, lane=lane, worker=worker)
+    return TAKE(lane=lane, worker=worker)
 
 
 async def stocked(store: Store, waiting: int = 6, held: int = 3) -> None:
@@ -218,7 +218,7 @@ async def test_a_value_that_does_not_fit_costs_only_its_own_turn(
     store: Store, clock: ManualClock
 ) -> None:
     await stocked(store)
-    bad = END(0, p=0, id=uid(2), worker="w", result=b"", what=None, why="bad")
+    bad = END(p=0, id=uid(2), worker="w", result=b"", what=None, why="bad")
     turns = await asyncio.gather(
         *(store.commit_and_sweep([plan], take(), 1) for plan in (end(1), bad, end(3))),
         return_exceptions=True,

@@ -49,14 +49,12 @@ async def holds(
     """Whether a row under these guards is changed: by a plan, and by a sweep, which must agree."""
     await put(store, execution(n, **row))
     before = await image(store)
-    rows = await store.sweep(swept("x", *guards)(0, **args), 10)
+    rows = await store.sweep(swept("x", *guards)(**args), 10)
     assert rows in ([], [(uid(n),)])
     assert (await get_execution(store, n))["public_state"] == ("done" if rows else "waiting")
     if not rows:
         assert await image(store) == before
-    answer = await store.commit(
-        guarded("x", *guards)(0, partition_key=0, execution_id=uid(n), **args)
-    )
+    answer = await store.commit(guarded("x", *guards)(partition_key=0, execution_id=uid(n), **args))
     assert isinstance(answer, Applied) == bool(rows)
     assert isinstance(answer, Applied) or answer == Refused()
     return bool(rows)

@@ -56,7 +56,7 @@ _CHILDREN = (ATTEMPT, GRANT, LEASES, COMPLETIONS, OPERATIONS)
 
 
 def remove(n: int, version: int = 0, form: Form = REMOVE) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), version=version)
+    return form(partition_key=0, execution_id=uid(n), version=version)
 
 
 async def _with_children(store: Store, n: int) -> None:
@@ -161,9 +161,7 @@ async def test_a_later_delete_takes_whatever_matches_be_it_nothing(store: Store)
     )
     await put(store, insert(ATTEMPT, execution_id=uid(2), attempt_index=3))
     for version, least, left in ((0, 9, 5), (1, 2, 3), (2, 0, 1)):
-        await put(
-            store, form(0, partition_key=0, execution_id=uid(1), version=version, least=least)
-        )
+        await put(store, form(partition_key=0, execution_id=uid(1), version=version, least=least))
         assert await count(store, ATTEMPT) == left
 
 
@@ -175,7 +173,7 @@ async def test_a_guarded_delete_of_a_row_without_children(store: Store) -> None:
         insert(GRANT, execution_id=uid(2), expires_at_ms=10**14),
     )
     answers = await store.commit_many(
-        [form(0, partition_key=0, execution_id=uid(n)) for n in (1, 2, 3)]
+        [form(partition_key=0, execution_id=uid(n)) for n in (1, 2, 3)]
     )
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert await count(store, GRANT) == 1
@@ -212,7 +210,7 @@ async def test_events_are_read_ascending_after_a_number_up_to_a_limit(
 async def test_events_of_one_commit_come_in_the_order_they_were_told(store: Store) -> None:
     await put(store, execution(1))
     for version in range(3):
-        await put(store, TELL(0, partition_key=0, execution_id=uid(1), version=version, at=version))
+        await put(store, TELL(partition_key=0, execution_id=uid(1), version=version, at=version))
     told = await events(store, LEASES)
     assert [e["event_type"] for e in told] == ["first", "second"] * 3
     assert [e["lease_epoch"] for e in told] == [1, None, 2, None, 3, None]
@@ -237,7 +235,7 @@ async def test_a_number_is_never_given_again_after_a_delete(store: Store, channe
 async def test_last_event_counts_only_what_was_committed(store: Store) -> None:
     await put(store, insert(LEASES), execution(1))
     last = await store.last_event(LEASES)
-    tell = TELL(0, partition_key=0, execution_id=uid(1), version=0, at=1)
+    tell = TELL(partition_key=0, execution_id=uid(1), version=0, at=1)
     assert await store.commit_together([tell, remove(1, version=7)]) == Refused(1, 0)
     assert await store.last_event(LEASES) == last
 
@@ -268,6 +266,6 @@ async def test_a_plan_may_insert_twice_but_not_the_same_key(store: Store) -> Non
         Insert(LANE, {"lane_id": Arg("a"), "registered_at_ms": 1, "registered_by": "x"}),
         *[Insert(LANE, {"lane_id": Arg("b"), "registered_at_ms": 2, "registered_by": "x"})],
     )
-    assert isinstance(await store.commit(form(0, a="1", b="2")), Applied)
-    assert await store.commit(form(0, a="3", b="3")) == Refused(0, 1)
+    assert isinstance(await store.commit(form(a="1", b="2")), Applied)
+    assert await store.commit(form(a="3", b="3")) == Refused(0, 1)
     assert await count(store, LANE) == 2

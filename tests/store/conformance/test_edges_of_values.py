@@ -79,7 +79,7 @@ def _shown(value: Any) -> str:
 @pytest.mark.parametrize(("column", "value"), KEPT, ids=[f"{c}-{_shown(v)}" for c, v in KEPT])
 async def test_a_value_comes_back_as_it_went_in(store: Store, column: str, value: Any) -> None:
     await put(store, execution(1, **{column: value}), execution(2))
-    answer = await store.commit(SET[column](0, partition_key=0, execution_id=uid(2), value=value))
+    answer = await store.commit(SET[column](partition_key=0, execution_id=uid(2), value=value))
     assert isinstance(answer, Applied) and answer.row == (value,)
     for n in (1, 2):
         found = (await get_execution(store, n))[column]
@@ -113,8 +113,8 @@ async def test_a_large_number_is_compared_exactly(store: Store) -> None:
         "t_exact", Update(EXEC, (*KEY, Cond("retain_until_ms", "=", Arg("given"))), {"priority": 1})
     )
     await put(store, execution(1, retain_until_ms=2**63 - 1))
-    near = await store.commit(form(0, partition_key=0, execution_id=uid(1), given=2**63 - 2))
-    exact = await store.commit(form(0, partition_key=0, execution_id=uid(1), given=2**63 - 1))
+    near = await store.commit(form(partition_key=0, execution_id=uid(1), given=2**63 - 2))
+    exact = await store.commit(form(partition_key=0, execution_id=uid(1), given=2**63 - 1))
     assert (isinstance(near, Applied), isinstance(exact, Applied)) == (False, True)
 
 
@@ -130,7 +130,7 @@ STAMP = Form("t_stamp", Update(EXEC, KEY, {"started_at_ms": Now()}), returning=(
 
 
 async def _stamp(store: Store) -> tuple[int, int]:
-    answer = await store.commit(STAMP(0, partition_key=0, execution_id=uid(1)))
+    answer = await store.commit(STAMP(partition_key=0, execution_id=uid(1)))
     assert isinstance(answer, Applied)
     return answer.now_ms, answer.row[0]
 
@@ -168,7 +168,7 @@ async def test_one_commit_has_one_time(store: Store, clock: ManualClock) -> None
             dict.fromkeys(("started_at_ms", "deadline_at_ms", "lease_acquired_at"), Now()),
         ),
     )
-    answer = await store.commit(form(0, partition_key=0, execution_id=uid(1)))
+    answer = await store.commit(form(partition_key=0, execution_id=uid(1)))
     row = await get_execution(store, 1)
     assert isinstance(answer, Applied)
     assert {row["started_at_ms"], row["deadline_at_ms"], row["lease_acquired_at"]} == {

@@ -85,7 +85,6 @@ def frames(*ids: int) -> tuple[tuple[Any, ...], ...]:
 
 def opening(n: int, *ids: int, epoch: int = 1, rate: float | None = 32.0) -> Plan:
     return OPEN(
-        0,
         partition_key=0,
         execution_id=uid(n),
         attempt_index=0,
@@ -97,7 +96,7 @@ def opening(n: int, *ids: int, epoch: int = 1, rate: float | None = 32.0) -> Pla
 
 def appending(n: int, *ids: int, version: int = 0, epoch: int = 1, rate: float = 0.1) -> Plan:
     given = {"version": version, "epoch": epoch, "rate": rate, "frames": frames(*ids)}
-    return APPEND(0, partition_key=0, execution_id=uid(n), attempt_index=0, **given)
+    return APPEND(partition_key=0, execution_id=uid(n), attempt_index=0, **given)
 
 
 async def _world(store: Store, clock: ManualClock, count: int = 3) -> None:

@@ -42,11 +42,11 @@ BUMP_AND_CHANGE = Form(
 
 
 def add(n: int, lane: str, version: int = 0) -> Plan:
-    return BUMP_AND_ADD(0, partition_key=0, execution_id=uid(n), version=version, lane=lane)
+    return BUMP_AND_ADD(partition_key=0, execution_id=uid(n), version=version, lane=lane)
 
 
 def change(n: int, new: str, lane: str) -> Plan:
-    return BUMP_AND_CHANGE(0, partition_key=0, execution_id=uid(n), version=0, new=new, lane=lane)
+    return BUMP_AND_CHANGE(partition_key=0, execution_id=uid(n), version=0, new=new, lane=lane)
 
 
 async def filled(store: Store) -> None:

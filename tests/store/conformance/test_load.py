@@ -263,7 +263,7 @@ async def test_paging_past_a_row_that_was_deleted_goes_on_behind_it(store: Store
     rows = await scan(
         store, Scan("executions", {"partition_key": 0}, limit=3, columns=("execution_id",))
     )
-    await put(store, remove(0, partition_key=0, execution_id=uid(3), version=0))
+    await put(store, remove(partition_key=0, execution_id=uid(3), version=0))
     more = await scan(
         store, Scan("executions", {"partition_key": 0}, rows[-1], columns=("execution_id",))
     )
@@ -276,7 +276,7 @@ async def test_an_index_follows_its_rows_in_and_out(store: Store) -> None:
     )
     await put(store, execution(1), execution(2))
     for state, there in (("blocked_by_route", [2]), ("eligible_now", [1, 2])):
-        await put(store, form(0, partition_key=0, execution_id=uid(1), state=state))
+        await put(store, form(partition_key=0, execution_id=uid(1), state=state))
         rows = await scan(
             store,
             Scan(
@@ -300,7 +300,7 @@ async def test_next_due_is_the_earliest_of_the_index(store: Store) -> None:
     await put(store, execution(4, delay_until_ms=10))
     assert await store.next_due("delayed") == 30
     form = Form("t_later", Update(EXEC, KEY, {"delay_until_ms": Arg("at")}))
-    await put(store, form(0, partition_key=0, execution_id=uid(2), at=70))
+    await put(store, form(partition_key=0, execution_id=uid(2), at=70))
     assert await store.next_due("delayed") == 50
 
 

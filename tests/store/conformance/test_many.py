@@ -169,7 +169,6 @@ MARK = Form(
 
 def marking(version: int, chosen: tuple[UUID, ...], others: tuple[UUID, ...] = ()) -> Any:
     return MARK(
-        0,
         partition_key=0,
         execution_id=uid(1),
         version=version,
@@ -223,7 +222,7 @@ _BUMP = Form("t_bump", Update(EXEC, VERSIONED, {"version": Add(1), "priority": A
 
 
 def bump(n: int, version: int = 0) -> Any:
-    return _BUMP(0, partition_key=0, execution_id=uid(n), version=version, priority=9)
+    return _BUMP(partition_key=0, execution_id=uid(n), version=version, priority=9)
 
 
 @pytest.mark.parametrize("bad", [0, 20, 39])
@@ -273,7 +272,7 @@ async def test_a_run_whose_later_step_is_refused_names_plan_and_step(store: Stor
     before = await image(store)
     lanes = ["open", "open", "shut", "open"]
     plans = [
-        _GUARDED(0, partition_key=0, execution_id=uid(n), lane_id=lane)
+        _GUARDED(partition_key=0, execution_id=uid(n), lane_id=lane)
         for n, lane in enumerate(lanes, 1)
     ]
     assert await store.commit_together(plans) == Refused(2, 1)

@@ -26,19 +26,19 @@ BREAKS_LATE = Form(
 
 def bad_plans() -> dict[str, Plan]:
     return {
-        "an insert of a null": BROKEN(0, lane="bad", at=None),
-        "an update to a null": BREAKS(0, partition_key=0, execution_id=uid(50), kind=None),
-        "a later insert of a null": BREAKS_LATE(0, lane="bad", other="bad2", at=None),
+        "an insert of a null": BROKEN(lane="bad", at=None),
+        "an update to a null": BREAKS(partition_key=0, execution_id=uid(50), kind=None),
+        "a later insert of a null": BREAKS_LATE(lane="bad", other="bad2", at=None),
     }
 
 
 def unstorable_plans() -> dict[str, Plan]:
     """Values no database takes."""
     return {
-        "a number beyond 64 bits": BROKEN(0, lane="bad", at=2**63),
-        "a lone surrogate": BREAKS(0, partition_key=0, execution_id=uid(50), kind="\ud800"),
-        "an object": BREAKS(0, partition_key=0, execution_id=uid(50), kind=object()),
-        "no uuid": BREAKS(0, partition_key=0, execution_id="not a uuid", kind="x"),
+        "a number beyond 64 bits": BROKEN(lane="bad", at=2**63),
+        "a lone surrogate": BREAKS(partition_key=0, execution_id=uid(50), kind="\ud800"),
+        "an object": BREAKS(partition_key=0, execution_id=uid(50), kind=object()),
+        "no uuid": BREAKS(partition_key=0, execution_id="not a uuid", kind="x"),
         "no list": insert(EXEC, execution_id=uid(60), required_capabilities=5),
     }
 
@@ -87,7 +87,7 @@ async def test_a_plan_with_a_value_that_cannot_be_stored_does_not_harm_its_batch
 async def test_a_plan_that_fails_among_many_leaves_the_others_applied(store: Store) -> None:
     plans = [
         insert(LANE, lane_id="a"),
-        BROKEN(0, lane="bad", at=None),
+        BROKEN(lane="bad", at=None),
         insert(LANE, lane_id="b"),
         insert(LANE, lane_id="a"),
     ]
@@ -105,7 +105,7 @@ async def test_a_plan_that_fails_in_a_group_takes_the_group_with_it(store: Store
     before = await image(store)
     with pytest.raises(Exception, match=r"null|NULL"):
         await store.commit_together(
-            [insert(LANE, lane_id="a"), BROKEN(0, lane="bad", at=None), insert(LANE, lane_id="b")]
+            [insert(LANE, lane_id="a"), BROKEN(lane="bad", at=None), insert(LANE, lane_id="b")]
         )
     assert await image(store) == before
 
@@ -164,7 +164,7 @@ async def test_a_cancelled_sweep_does_not_take_rows_from_the_one_beside_it(store
     await put(store, *(execution(n) for n in range(1, 5)))
 
     async def sweep(worker: str) -> Any:
-        return await store.sweep(form(0, w=worker), 2)
+        return await store.sweep(form(w=worker), 2)
 
     first, second = asyncio.create_task(sweep("one")), asyncio.create_task(sweep("two"))
     await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_a_closed_store_refuses_and_does_not_hang(store: Store) -> None:
     for call in (
         store.commit(execution(1)),
         store.load((Scan("lanes"),)),
-        store.sweep(BROKEN(0, lane="a", at=1), 1),
+        store.sweep(BROKEN(lane="a", at=1), 1),
     ):
         with pytest.raises(Exception, match="closed"):
             await asyncio.wait_for(call, 5)

@@ -104,7 +104,7 @@ EXPIRE = Form(
 
 
 def take(worker: str = "w", lane: str = "lane") -> Any:
-    return TAKE(0, lane=lane, worker=worker)
+    return TAKE(lane=lane, worker=worker)
 
 
 async def test_rows_come_by_priority_then_age_then_id(store: Store) -> None:
@@ -144,9 +144,9 @@ async def test_upto_a_time_takes_what_is_due_and_nothing_later(
         store,
         *(execution(n, **state, delay_until_ms=clock.now_ms + at) for n, at in enumerate(ahead, 1)),
     )
-    rows = await store.sweep(PROMOTE(0), 10)
+    rows = await store.sweep(PROMOTE(), 10)
     assert rows == [(uid(n), clock.now_ms + ahead[n - 1], None) for n in due]
-    assert await store.sweep(PROMOTE(0), 10) == []
+    assert await store.sweep(PROMOTE(), 10) == []
 
 
 async def test_a_row_that_does_not_fit_hides_none_behind_it(store: Store) -> None:
@@ -154,11 +154,11 @@ async def test_a_row_that_does_not_fit_hides_none_behind_it(store: Store) -> Non
         store, *(execution(n, priority=9, required_capabilities=("gpu",)) for n in range(1, 501))
     )
     await put(store, execution(501), execution(502, required_capabilities=("cpu",)))
-    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("cpu",)), 2) == [
+    assert await store.sweep(TAKE_CAPABLE(lane="lane", worker="w", offered=("cpu",)), 2) == [
         (uid(501),),
         (uid(502),),
     ]
-    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("gpu",)), 1) == [
+    assert await store.sweep(TAKE_CAPABLE(lane="lane", worker="w", offered=("gpu",)), 1) == [
         (uid(1),)
     ]
 
@@ -168,7 +168,7 @@ async def test_rows_the_change_itself_would_refuse_are_passed_over(store: Store)
     await put(
         store, *(execution(n, **state, lease_expires_at_ms=n, priority=n % 2) for n in range(1, 7))
     )
-    assert await store.sweep(EXPIRE(0, upto=5), 10) == [(uid(2),), (uid(4),)]
+    assert await store.sweep(EXPIRE(upto=5), 10) == [(uid(2),), (uid(4),)]
     assert (await get_execution(store, 1))["ownership_state"] == "leased"
 
 
@@ -188,7 +188,7 @@ async def test_any_of_narrows_a_sweep(store: Store) -> None:
     await put(
         store, execution(1, reserved_for="you"), execution(2, reserved_for="me"), execution(3)
     )
-    assert await store.sweep(form(0, lane="lane", worker="me"), 10) == [(uid(2),), (uid(3),)]
+    assert await store.sweep(form(lane="lane", worker="me"), 10) == [(uid(2),), (uid(3),)]
 
 
 async def test_every_row_of_a_sweep_takes_all_the_steps(store: Store, clock: ManualClock) -> None:
@@ -197,7 +197,7 @@ async def test_every_row_of_a_sweep_takes_all_the_steps(store: Store, clock: Man
         *(execution(n) for n in (1, 2, 3)),
         *(insert(GRANT, execution_id=uid(n)) for n in (1, 2, 3)),
     )
-    rows = await store.sweep(TAKE_WHOLE(0, lane="lane", worker="w", ttl=50), 2)
+    rows = await store.sweep(TAKE_WHOLE(lane="lane", worker="w", ttl=50), 2)
     assert [(r[0], *r[2:]) for r in rows] == [
         (uid(n), clock.now_ms + 50, "runnable", "active") for n in (1, 2)
     ]
@@ -228,7 +228,7 @@ async def test_sweeps_that_offer_different_things_at_once_do_not_mix(store: Stor
         await put(store, execution(n, required_capabilities=("gpu",) if n % 3 == 0 else ("cpu",)))
     offers = [("gpu",), ("cpu",), ("gpu",), ("cpu", "gpu"), ("cpu",)]
     got = await asyncio.gather(
-        *(store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=o), 2) for o in offers)
+        *(store.sweep(TAKE_CAPABLE(lane="lane", worker="w", offered=o), 2) for o in offers)
     )
     for offer, rows in zip(offers, got, strict=True):
         assert rows and all({"gpu" if i.int % 3 == 0 else "cpu"} <= set(offer) for (i,) in rows)
@@ -241,7 +241,7 @@ async def test_many_claimers_drain_a_lane_and_each_row_goes_to_one(store: Store)
 
     async def drain(worker: str) -> list[Any]:
         mine: list[Any] = []
-        while rows := await store.sweep(TAKE_WHOLE(0, lane="lane", worker=worker, ttl=1), 7):
+        while rows := await store.sweep(TAKE_WHOLE(lane="lane", worker=worker, ttl=1), 7):
             mine += [row[0] for row in rows]
         return mine
 

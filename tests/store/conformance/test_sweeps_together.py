@@ -58,15 +58,15 @@ Wanted = tuple[Any, int]
 
 
 def touch(n: int = 1, version: int = 0) -> Any:
-    return TOUCH(0, quota=uid(n), version=version)
+    return TOUCH(quota=uid(n), version=version)
 
 
 def gated(ids: tuple[int, ...], limit: int, worker: str = "w", gate: str = "q") -> Wanted:
-    return TAKE_GATED(0, lane="lane", gate=gate, ids=tuple(map(uid, ids)), worker=worker), limit
+    return TAKE_GATED(lane="lane", gate=gate, ids=tuple(map(uid, ids)), worker=worker), limit
 
 
 def plain(limit: int, worker: str = "w") -> Wanted:
-    return TAKE(0, lane="lane", worker=worker), limit
+    return TAKE(lane="lane", worker=worker), limit
 
 
 async def stocked(store: Store) -> None:

@@ -197,9 +197,7 @@ def form_of(name: str, case: Word, *, told: bool) -> Form:
 
 async def apply(store: Store, n: int, form: Form, case: Word) -> Applied:
     await put(store, execution(n, **case.before))
-    answer = await store.commit(
-        form(0, partition_key=0, execution_id=uid(n), version=0, **case.args)
-    )
+    answer = await store.commit(form(partition_key=0, execution_id=uid(n), version=0, **case.args))
     assert isinstance(answer, Applied)
     return answer
 
@@ -254,7 +252,7 @@ FRESH_ALONE = Form(
 
 
 def on(form: Form, n: int, version: int = 0) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), version=version)
+    return form(partition_key=0, execution_id=uid(n), version=version)
 
 
 async def test_fresh_is_a_random_uuid_of_its_own_for_every_row(store: Store) -> None:
@@ -337,7 +335,7 @@ MADE_DEFAULT = Form(
 
 
 def made(form: Form, n: int = 1, within: int | None = 5) -> Plan:
-    return form(0, id=uid(n), lane="a", within=within)
+    return form(id=uid(n), lane="a", within=within)
 
 
 @pytest.mark.parametrize("within", [5, None])
@@ -397,7 +395,7 @@ async def test_a_later_row_uses_the_row_before_and_after(store: Store) -> None:
         ),
     )
     await put(
-        store, execution(1), form(0, partition_key=0, execution_id=uid(1), version=0, lane="new")
+        store, execution(1), form(partition_key=0, execution_id=uid(1), version=0, lane="new")
     )
     found = await get(store, LANE, "lane->new")
     assert (found["registered_at_ms"], found["registered_by"], found["updated_at_ms"]) == (
@@ -411,6 +409,6 @@ async def test_a_column_grows_by_a_value_of_the_call(store: Store) -> None:
     by = Form("t_grow", Update(EXEC, KEY, {"version": Add(Arg("by"))}), returning=("version",))
     await put(store, execution(1), execution(2, version=5))
     answers = await store.commit_many(
-        [by(0, partition_key=0, execution_id=uid(n), by=b) for n, b in ((1, 3), (2, -7), (1, 4))]
+        [by(partition_key=0, execution_id=uid(n), by=b) for n, b in ((1, 3), (2, -7), (1, 4))]
     )
     assert [answer.row for answer in answers if isinstance(answer, Applied)] == [(3,), (-2,), (7,)]

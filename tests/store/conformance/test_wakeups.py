@@ -62,7 +62,7 @@ SWEEP = Form(
 
 
 def on(form: Form, n: int = 1, version: int = 0, **args: Any) -> Plan:
-    return form(0, partition_key=0, execution_id=uid(n), version=version, **args)
+    return form(partition_key=0, execution_id=uid(n), version=version, **args)
 
 
 TOPICS: dict[str, tuple[Plan, list[tuple[str, Any]]]] = {
@@ -155,9 +155,9 @@ async def test_a_sweep_rings_once_it_took_something(
 ) -> None:
     await put(store, execution(1, lane_id="a"), execution(2, lane_id="a"))
     rings = Rings(store, monkeypatch)
-    await store.sweep(SWEEP(0, lane="b", ttl=5), 10)
+    await store.sweep(SWEEP(lane="b", ttl=5), 10)
     assert (rings.topics, rings.dues) == ([], [])
-    await store.sweep(SWEEP(0, lane="a", ttl=5), 10)
+    await store.sweep(SWEEP(lane="a", ttl=5), 10)
     assert set(rings.topics) == {(LEASES, None), ("taken", "a"), ("leased", None)}
     assert set(rings.dues) == {("leased", clock.now_ms + 5)}
 

@@ -36,7 +36,7 @@ OURS = (
 
 
 def lane(name: str, by: str = "test", at: int = 1) -> Plan:
-    return ADD_LANE(0, lane=name, at=at, by=by)
+    return ADD_LANE(lane=name, at=at, by=by)
 
 
 async def lanes(store: Any) -> list[str]:

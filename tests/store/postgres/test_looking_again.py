@@ -50,5 +50,5 @@ async def test_an_empty_claim_looks_again_only_while_there_is_more(
     claims: list[list[Any]], more: list[bool], found: list[Any], asked: int
 ) -> None:
     session = Answers(claims, more)
-    assert await run_sweeps(session, [(TAKE(0, lane="a"), 1)], None, Effects()) == [found]
+    assert await run_sweeps(session, [(TAKE(lane="a"), 1)], None, Effects()) == [found]
     assert (session.asked, claims) == (asked, [])

@@ -201,7 +201,7 @@ async def test_a_unique_rule_that_is_broken_is_a_conflict_of_one_plan(options: O
             await store.commit_many([lane("a"), lane("b"), lane("c")])
             wanted = {"a": "draining", "b": "draining", "c": "paused"}
             answers = await store.commit_many(
-                [SET_LANE_STATE(0, lane_id=name, state=state) for name, state in wanted.items()]
+                [SET_LANE_STATE(lane_id=name, state=state) for name, state in wanted.items()]
             )
             assert [type(answer) for answer in answers] == [Applied, Conflict, Applied]
             assert isinstance(answers[1], Conflict)

@@ -19,7 +19,7 @@ ADD_LANE = Form(
 
 
 def lane(name: str, by: str = "test", at: int = 1) -> Plan:
-    return ADD_LANE(0, lane=name, at=at, by=by)
+    return ADD_LANE(lane=name, at=at, by=by)
 
 
 async def lanes(store: SqliteStore) -> list[str]:

@@ -156,7 +156,7 @@ from flowfabric.store.sqlite.registry import open_store
 form = Form("f", Insert("ff_lane_registry", {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}))
 async def once(path):
     store = open_store(path)
-    await store.commit(form(0, lane=sys.argv[1]))
+    await store.commit(form(lane=sys.argv[1]))
     await store.close()
 print("ready", flush=True)
 for line in sys.stdin:

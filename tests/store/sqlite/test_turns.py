@@ -50,7 +50,6 @@ def end(held: Held, result: Any = b"out") -> Plan:
 
 def take(number: int = 2, ttl_ms: Any = 1_000) -> Plan:
     plan = claims.claim(
-        0,
         lane=LANE,
         namespace="default",
         capabilities=(),
@@ -192,7 +191,7 @@ async def test_what_can_never_be_claimed_hinders_no_end(in_sql: Engine) -> None:
     """A row that no statement can turn into a lease: the ends beside it stand, and are told so."""
     held, waiting = [await running(in_sql) for _ in range(2)], await create(in_sql)
     key = {"partition_key": waiting.partition_index, "execution_id": waiting.uuid}
-    assert isinstance(await in_sql.store.commit(LATER(0, **key, ms=2**63 - 1)), Applied)
+    assert isinstance(await in_sql.store.commit(LATER(**key, ms=2**63 - 1)), Applied)
     assert await turn(in_sql, *held) == ([None, None], [])
     await check_done(in_sql, held, [])
     with pytest.raises((OverflowError, EngineError)):

@@ -88,7 +88,7 @@ async def test_two_stores_on_one_file_in_two_processes_hear_each_other(tmp_path:
         "async def main():\n"
         "    store = open_store(sys.argv[1])\n"
         "    assert len((await store.dump(['ff_lane_registry']))['ff_lane_registry']) == 1\n"
-        "    await store.commit(form(0))\n"
+        "    await store.commit(form())\n"
         "    await store.close()\n"
         "asyncio.run(main())\n"
     )

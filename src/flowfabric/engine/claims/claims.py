@@ -408,7 +408,6 @@ def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
 def _claiming(claimer: Claimer) -> Plan:
     assert claimer.namespace is not None, "one statement claims in one namespace"
     return claims.claim(
-        0,
         lane=claimer.lane,
         namespace=claimer.namespace,
         capabilities=claimer.capabilities,

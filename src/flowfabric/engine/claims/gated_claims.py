@@ -457,11 +457,11 @@ def _plan(share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
         "renew_within_ms": renew_within_ms(claimer.ttl_ms),
     }
     if not share.gate:
-        return CLAIM(0, **said, namespace=claimer.namespace, capabilities=claimer.capabilities)
+        return CLAIM(**said, namespace=claimer.namespace, capabilities=claimer.capabilities)
     counts = quota is not None and quota.max_requests_per_window and not share.holder
     form = CLAIM_COUNTED if counts else CLAIM_GATED
     at = share.partition_key
-    return form(at, **said, partition_key=at, ids=share.ids, holder=share.holder)
+    return form(**said, partition_key=at, ids=share.ids, holder=share.holder)
 
 
 def _in_order(rows: list[Row], sight: _QueueView) -> list[Row]:

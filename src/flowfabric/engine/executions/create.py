@@ -453,9 +453,7 @@ class CreateExecutions(Core):
 
     async def _know_lane(self, lane: str, registered_by: str) -> None:
         if lane not in self._lanes:
-            await self.store.commit(
-                create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by)
-            )
+            await self.store.commit(create.REGISTER_LANE(lane_id=lane, registered_by=registered_by))
             self._lanes.add(lane)
 
     async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
@@ -465,7 +463,7 @@ class CreateExecutions(Core):
         except ValueError:
             raise invalid("state", "active, paused, draining or disabled", state) from None
         await self._know_lane(lane_id(lane), "operator")
-        await self.store.commit(create.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
+        await self.store.commit(create.SET_LANE_STATE(lane_id=lane, state=wanted.value))
 
     async def pause_lane(self, lane: str) -> None:
         await self.set_lane_state(lane, LaneState.PAUSED)

@@ -188,7 +188,7 @@ class Cascade:
             )
             rows = (await self._store.load((read,))).rows[0]
             marks = [
-                edges.MARK_DISPATCHED(0, event_id=row[0])
+                edges.MARK_DISPATCHED(event_id=row[0])
                 for row in rows
                 if row[1] is None and row[2] != "resumable"
             ]

@@ -173,7 +173,7 @@ class Quotas(Signals):
         named = await self._owned_scope(_scope(kind, limit_id, scope_type, scope_id))
         if sum(map(len, (await self._attachments.scopes()).values())) >= MAX_LIMIT_SCOPES:
             raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
-        answer = await self.store.commit(limit_scopes.ATTACH(0, **named))
+        answer = await self.store.commit(limit_scopes.ATTACH(**named))
         self._attachments.forget()
         return isinstance(answer, Applied)
 
@@ -205,7 +205,7 @@ class Quotas(Signals):
     ) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
         answer = await self.store.commit(
-            limit_scopes.DETACH(0, **_scope(kind, limit_id, scope_type, scope_id))
+            limit_scopes.DETACH(**_scope(kind, limit_id, scope_type, scope_id))
         )
         self._attachments.forget()
         return isinstance(answer, Applied)

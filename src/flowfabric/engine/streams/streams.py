@@ -160,8 +160,7 @@ class Streams(Budgets):
             await self.store.load((Scan("expiring_frames", upto=now, limit=size, columns=columns),))
         ).rows[0]
         plans = [
-            streams.FORGET_FRAME(row[0], **dict(zip(columns, row, strict=True)), now=now)
-            for row in rows
+            streams.FORGET_FRAME(**dict(zip(columns, row, strict=True)), now=now) for row in rows
         ]
         return (
             sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0

@@ -139,7 +139,7 @@ class WorkerRegistry(Explain):
         bound = await self.store.now_ms() - self.settings.retention_completed_ms
         scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
         found = (await self.store.load((scan,))).rows[0]
-        plans = [registry.FORGET_EVENT(0, event_id=row[0]) for row in found]
+        plans = [registry.FORGET_EVENT(event_id=row[0]) for row in found]
         return (
             sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
         )

@@ -200,7 +200,7 @@ def holders(standing: Standing) -> frozenset[UUID]:
 
 def touch(quota: QuotaPolicy) -> Plan:
     """Whoever admits does so under the version he counted at; of two at once, one counts again."""
-    return TOUCH_QUOTA(0, quota_policy_id=quota.quota_policy_id, version=quota.version)
+    return TOUCH_QUOTA(quota_policy_id=quota.quota_policy_id, version=quota.version)
 
 
 # ---- many requests for whatever waits
@@ -339,7 +339,6 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
 def hold_back(candidate: Candidate, breach: Spent, now_ms: int) -> Plan:
     """It waits for its budget, so that it hides nobody."""
     return BLOCK["waiting_for_budget"](
-        candidate.partition_key,
         partition_key=candidate.partition_key,
         execution_id=candidate.execution_id,
         version=candidate.version,

@@ -248,7 +248,6 @@ RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed", LEASE_IS_OVER)
 
 
 def claim(
-    partition: int,
     *,
     lane: str,
     namespace: str,
@@ -258,7 +257,6 @@ def claim(
     ttl_ms: int,
 ) -> Plan:
     return CLAIM(
-        partition,
         lane_id=lane,
         namespace=namespace,
         capabilities=capabilities,
@@ -443,7 +441,6 @@ def one(
     stored = execution.attempt_timeout_ms if new else execution.attempt_timeout_remaining_ms
     losses = execution.lease_reclaim_count + (lost or execution.interrupt_cause == "lease_expired")
     return form(
-        execution.partition_key,
         **named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id if anew else execution.current_attempt_id,

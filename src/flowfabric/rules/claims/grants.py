@@ -75,12 +75,11 @@ def missing_capabilities(execution: Execution, offered: Iterable[str]) -> str:
 
 
 def mismatch_plan(execution: Execution) -> Plan:
-    return NOTE_MISMATCH(execution.partition_key, **named(execution))
+    return NOTE_MISMATCH(**named(execution))
 
 
 def grant_plan(execution: Execution, args: IssueGrantArgs, *, kind: str, grant_id: str) -> Plan:
     return ISSUE_GRANT(
-        execution.partition_key,
         **named(execution),
         grant_id=grant_id,
         kind=kind,
@@ -199,9 +198,7 @@ def block(
         and execution.quota_policy_id is not None
     ):
         blocked_on = f"quota:{execution.quota_policy_id}"
-    plan = BLOCK[reason](
-        execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now
-    )
+    plan = BLOCK[reason](**named(execution), detail=detail, blocked_on=blocked_on, now=now)
     return Commit(plan, Blocked(execution.id, reason))
 
 
@@ -223,4 +220,4 @@ def unblock(snapshot: Snapshot, expected_reason: str, now_ms: int | None) -> Dec
     ):
         return Reject(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
     now = snapshot.now_ms if now_ms is None else now_ms
-    return Commit(UNBLOCK(execution.partition_key, **named(execution), now=now))
+    return Commit(UNBLOCK(**named(execution), now=now))

@@ -73,10 +73,8 @@ def within_reach(
 
 
 def park(waiting: Routed, now: int) -> Plan:
-    return BLOCK[WAITING](
-        waiting.partition_key, **named(waiting), detail=NO_WORKER_COVERS, blocked_on=None, now=now
-    )
+    return BLOCK[WAITING](**named(waiting), detail=NO_WORKER_COVERS, blocked_on=None, now=now)
 
 
 def release(parked: Routed, now: int) -> Plan:
-    return UNBLOCK(parked.partition_key, **named(parked), now=now)
+    return UNBLOCK(**named(parked), now=now)

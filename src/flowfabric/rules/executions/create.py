@@ -211,9 +211,9 @@ def create(
     now = values["now"]
     if delay_until is not None and delay_until > engine_now_ms:
         later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
-        plan, state = CREATE_DELAYED(ident.partition_index, **values, **later), PublicState.DELAYED
+        plan, state = CREATE_DELAYED(**values, **later), PublicState.DELAYED
     else:
-        plan, state = CREATE_READY.given(ident.partition_index, values), PublicState.WAITING
+        plan, state = CREATE_READY.given(values), PublicState.WAITING
     if not args.idempotency_key:
         return Creation(plan, None, Created(ident, state), now)
     key = {
@@ -224,15 +224,13 @@ def create(
         "expires_at_ms": now + ((policy or _NO_POLICY).dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
         "digest": args.key_digest,
     }
-    return Creation(plan, TAKE_KEY(ident.partition_index, **key), Created(ident, state), now)
+    return Creation(plan, TAKE_KEY(**key), Created(ident, state), now)
 
 
 def retake(take: Plan, holder: ExecutionId) -> Plan:
     """Takes a key over from an execution that is no longer kept, once its time is over."""
     values = dict(zip(take.form.args, take.values, strict=True))
-    return RETAKE_KEY(
-        take.partition, **values, holder_partition=holder.partition_index, holder=holder.uuid
-    )
+    return RETAKE_KEY(**values, holder_partition=holder.partition_index, holder=holder.uuid)
 
 
 def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
@@ -248,10 +246,10 @@ def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator
     )
     for args in others:
         ident = args.execution_id
-        values[partition_at] = partition = ident.partition_index
+        values[partition_at] = ident.partition_index
         values[ident_at] = ident.uuid
         values[payload_at] = args.input_payload
-        plan = Plan(form, partition, tuple(values))
+        plan = Plan(form, tuple(values))
         yield Creation(plan, None, Created(ident, first.result.public_state), first.created_at_ms)
 
 

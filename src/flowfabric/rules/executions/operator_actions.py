@@ -133,7 +133,6 @@ def cancel(
         "lease_epoch": execution.lease_epoch,
         "attempt_index": execution.attempt_index,
     }
-    at = execution.partition_key
     if leased:
         form = CANCEL_LEASED
     elif execution.current_attempt_id is not None:
@@ -142,7 +141,7 @@ def cancel(
         form = CANCEL_BETWEEN if execution.total_attempt_count else CANCEL_PENDING
     if form in (CANCEL_LEASED, CANCEL_INTERRUPTED):
         values["attempt_reason"] = f"cancelled: {args.reason}"
-    return Commit((_TOLD[form] if told else form)(at, **values), Cancelled(execution.id))
+    return Commit((_TOLD[form] if told else form)(**values), Cancelled(execution.id))
 
 
 def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:
@@ -200,9 +199,7 @@ def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -
         {"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":")
     )
     now = snapshot.now_ms if now_ms is None else now_ms
-    plan = CHANGE_PRIORITY(
-        execution.partition_key, **named(execution), priority=priority, details=details, now=now
-    )
+    plan = CHANGE_PRIORITY(**named(execution), priority=priority, details=details, now=now)
     return Commit(plan, Changed(execution.id))
 
 
@@ -218,7 +215,7 @@ def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
         return Return("not_delayed_cleaned")
     if execution.delay_until_ms is not None and execution.delay_until_ms > now:
         return Return("not_yet_due")
-    return Commit(PROMOTE(execution.partition_key, **named(execution), now=now), "promoted")
+    return Commit(PROMOTE(**named(execution), now=now), "promoted")
 
 
 # ---- tags
@@ -246,7 +243,5 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
         )
     text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)
     instance_tag = merged.get(INSTANCE_TAG_KEY)
-    plan = SET_TAGS(
-        execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag
-    )
+    plan = SET_TAGS(**named(execution), tags=text, instance_tag=instance_tag)
     return Commit(plan, len(tags))

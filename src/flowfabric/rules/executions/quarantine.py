@@ -78,13 +78,9 @@ def detail(column: str) -> str:
 def hold(partition: int, execution_id: UUID, version: int, column: str, now: int) -> Plan:
     """One that waits to be claimed."""
     named = {"partition_key": partition, "execution_id": execution_id, "version": version}
-    return BLOCK["paused_by_operator"](
-        partition, **named, detail=detail(column), blocked_on=None, now=now
-    )
+    return BLOCK["paused_by_operator"](**named, detail=detail(column), blocked_on=None, now=now)
 
 
 def hold_claimed(lease: HandleFields, column: str) -> Plan:
     """One that has just been leased: its lease is given up."""
-    return QUARANTINE_HELD(
-        lease.execution_id.partition_index, **held_by(lease), detail=detail(column)
-    )
+    return QUARANTINE_HELD(**held_by(lease), detail=detail(column))

@@ -135,16 +135,14 @@ def replay(
         "raw_fields": _counted(execution),
     }
     if not skipped:
-        plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
+        plan = REPLAY(**values, details='{"branch":"normal"}')
         return Commit(plan, Replayed(PublicState.WAITING))
     reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
     details = json.dumps(
         {"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":")
     )
     detail = f"{unsatisfied} dep(s) unsatisfied after replay"
-    plan = REPLAY_SKIPPED(
-        execution.partition_key, **values, details=details, blocking_detail=detail
-    )
+    plan = REPLAY_SKIPPED(**values, details=details, blocking_detail=detail)
     return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 

@@ -67,7 +67,6 @@ def skip(child: Member) -> Plan:
     else:
         form = SKIP_BETWEEN if child.total_attempt_count else SKIP_PENDING
     return form(
-        child.partition_key,
         partition_key=child.partition_key,
         execution_id=child.execution_id,
         version=child.version,

@@ -43,7 +43,7 @@ class Endings(NamedTuple):
             form = self.open
         else:
             form = self.between if execution.total_attempt_count else self.pending
-        return form(execution.partition_key, **values)
+        return form(**values)
 
 
 def endings(

@@ -65,6 +65,4 @@ def _retry(execution: Execution, delay_ms: int) -> Commit:
         "category": ATTEMPT_TIMEOUT,
         "next_policy": None,
     }
-    return retry_plan(
-        TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW, execution.partition_key, values, delay_ms
-    )
+    return retry_plan(TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW, values, delay_ms)

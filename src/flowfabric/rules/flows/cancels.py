@@ -166,9 +166,9 @@ def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> F
     chosen = selected(around.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
     plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
-    owing = OWE_AND_CANCEL_FLOW(flow.partition_key, **values, **_owed(reason, policy, now))
+    owing = OWE_AND_CANCEL_FLOW(**values, **_owed(reason, policy, now))
     return FlowCancel(
-        [CANCEL_FLOW(flow.partition_key, **values)],
+        [CANCEL_FLOW(**values)],
         [owing, *_owe_members(around, chosen)],
         plans,
         reason,
@@ -200,11 +200,9 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
         "namespace": fields.get("namespace", "default"),
     }
     if wanted_policy(policy) == CancelFlowPolicy.FLOW_ONLY:
-        head = [CANCEL_FLOW_HEADER(flow.partition_key, **values)]
+        head = [CANCEL_FLOW_HEADER(**values)]
     else:
-        head = [
-            CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))
-        ]
+        head = [CANCEL_FLOW_AND_OWE(**values, **_owed(args.reason, policy, now))]
         head += _owe_members(around, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
@@ -224,9 +222,7 @@ def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]
     at = around.flow.partition_key
     owner = {"partition_key": at, "flow_id": around.flow.flow_id}
     wanted = [str(member.id) for member in members]
-    return [
-        OWE_MEMBER(at, **owner, execution_id=ident) for ident in wanted if ident not in around.owed
-    ]
+    return [OWE_MEMBER(**owner, execution_id=ident) for ident in wanted if ident not in around.owed]
 
 
 def already_terminal(flow: Flow, members: Sequence[ExecutionId]) -> FlowAlreadyTerminal:
@@ -240,11 +236,11 @@ def ack(flow_id: UUID, member: ExecutionId) -> tuple[Plan, Plan]:
     """The member's row, and the header once nobody is owed."""
     at = member.partition_index
     owner = {"partition_key": at, "flow_id": flow_id}
-    return ACK_MEMBER(at, **owner, execution_id=str(member)), FORGET_BACKLOG(at, **owner)
+    return ACK_MEMBER(**owner, execution_id=str(member)), FORGET_BACKLOG(**owner)
 
 
 def forget_backlog(partition: int, flow_id: UUID) -> Plan:
-    return FORGET_BACKLOG(partition, partition_key=partition, flow_id=flow_id)
+    return FORGET_BACKLOG(partition_key=partition, flow_id=flow_id)
 
 
 # ---- siblings of a group that has fired
@@ -275,12 +271,11 @@ def group_key(partition: int, flow_id: UUID, downstream: UUID) -> dict[str, Any]
 
 
 def leave_queue(partition: int, flow_id: UUID, downstream: UUID) -> Plan:
-    return LEAVE_QUEUE(partition, **group_key(partition, flow_id, downstream))
+    return LEAVE_QUEUE(**group_key(partition, flow_id, downstream))
 
 
 def enter_queue(group: EdgeGroup, now: int) -> Plan:
     return ENTER_QUEUE(
-        group.partition_key,
         **group_key(group.partition_key, group.flow_id, group.downstream_eid),
         now=now,
     )
@@ -298,7 +293,7 @@ def owed_siblings(group: EdgeGroup) -> list[UUID]:
 
 
 def drain(group: EdgeGroup) -> Plan:
-    return DRAIN_GROUP(group.partition_key, **named_group(group))
+    return DRAIN_GROUP(**named_group(group))
 
 
 def drained(group: EdgeGroup | None) -> Commit | Return:
@@ -313,7 +308,7 @@ def reconcile(
         return Return(Reconciled("no_op", "not_in_set"))
     if group is None:
         return Commit(
-            LEAVE_QUEUE(key["partition_key"], **key),
+            LEAVE_QUEUE(**key),
             Reconciled("sremmed_stale", "missing_edgegroup"),
         )
     if not group.cancel_siblings_pending_flag:

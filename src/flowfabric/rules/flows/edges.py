@@ -159,7 +159,7 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
             "flow_id": edge.flow_id,
             "downstream_eid": edge.downstream_eid,
         }
-        return Commit(APPLY_FIRST(edge.partition_key, **owner, **values, **detail), result)
+        return Commit(APPLY_FIRST(**owner, **values, **detail), result)
     fired = group.group_state == "satisfied" and stored_edge_policy(group.policy).kind == "all_of"
     values |= {
         **named_group(group),
@@ -167,8 +167,8 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
         "group_state": "pending" if fired else group.group_state,
     }
     if group.group_state == "satisfied" and not fired:
-        return Commit(APPLY_LATE(edge.partition_key, **values), result)
-    return Commit(APPLY(edge.partition_key, **values, **detail), result)
+        return Commit(APPLY_LATE(**values), result)
+    return Commit(APPLY(**values, **detail), result)
 
 
 # ---- counting ends
@@ -399,7 +399,6 @@ def settle(
         "told": told,
         "now": now_ms,
     }
-    at = group.partition_key
     alive = child is not None and not child.is_ended
     if (
         counted.fired == "satisfied"
@@ -408,15 +407,15 @@ def settle(
         and child is not None
         and child.is_blocked
     ):
-        return [RESOLVE_AND_RELEASE(at, **values, **let_go(child, now_ms))]
-    plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(at, **values)]
+        return [RESOLVE_AND_RELEASE(**values, **let_go(child, now_ms))]
+    plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(**values)]
     if not alive:
         return plans
     assert child is not None
     if counted.fired == "satisfied" and child.is_blocked:
         return [*plans, release(child, now_ms, counted.payload if counted.gives else None)]
     if counted.gives:
-        plans.append(GIVE_INPUT(at, **_named(child), payload=counted.payload))
+        plans.append(GIVE_INPUT(**_named(child), payload=counted.payload))
         child = structs.replace(child, version=child.version + 1)
     if counted.fired == "impossible":
         plans.append(skip(child))
@@ -448,8 +447,8 @@ def let_go(child: Member, now_ms: int) -> dict[str, Any]:
 def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
     values = {**_named(child), **let_go(child, now_ms)}
     if payload is None:
-        return RELEASE(child.partition_key, **values)
-    return RELEASE_WITH_INPUT(child.partition_key, **values, payload=payload)
+        return RELEASE(**values)
+    return RELEASE_WITH_INPUT(**values, payload=payload)
 
 
 def counts_again(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:

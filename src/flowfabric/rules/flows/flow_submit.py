@@ -249,18 +249,13 @@ def _member(
 ) -> Plan:
     values, delay_until = creation_values(args, policy, now_ms, limits)
     values["flow_id"] = flow_id
-    partition = args.execution_id.partition_index
     delayed = delay_until is not None and delay_until > now_ms
     if not inbound and not delayed:
-        return CREATE_MEMBER.given(partition, values)
+        return CREATE_MEMBER.given(values)
     values["delay_until_ms"] = delay_until if delayed else None
     if inbound:
-        return CREATE_MEMBER_BLOCKED(
-            partition, **values, blocking_detail=f"{inbound} dep(s) unresolved"
-        )
-    return CREATE_MEMBER_DELAYED(
-        partition, **values, blocking_detail=f"delayed until {delay_until}"
-    )
+        return CREATE_MEMBER_BLOCKED(**values, blocking_detail=f"{inbound} dep(s) unresolved")
+    return CREATE_MEMBER_DELAYED(**values, blocking_detail=f"delayed until {delay_until}")
 
 
 def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[Plan]:
@@ -278,7 +273,7 @@ def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[
             "edge_policy": texts[said],
             "now": now,
         }
-        plans.append(CREATE_EDGE.given(owner["partition_key"], values))
+        plans.append(CREATE_EDGE.given(values))
     return plans
 
 
@@ -297,5 +292,5 @@ def _groups(
             "k_target": policy.k,
             "running_count": count,
         }
-        plans.append(CREATE_GROUP.given(owner["partition_key"], values))
+        plans.append(CREATE_GROUP.given(values))
     return plans

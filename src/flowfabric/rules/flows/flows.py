@@ -189,12 +189,11 @@ def create_flow(
         "now": now,
     }
     if parent is None:
-        return CREATE_FLOW(partition, **values, raw_fields=encode_fields(fields))
+        return CREATE_FLOW(**values, raw_fields=encode_fields(fields))
     fields["waitpoint_key"] = parent.waitpoint_key
     if parent.detached:
         fields["detached"] = [str(ident.uuid) for ident in parent.detached]
     return CREATE_CHILDREN(
-        partition,
         **values,
         raw_fields=encode_fields(fields),
         namespace=args.namespace,
@@ -257,7 +256,6 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
     now = around.now_ms if args.now is None else args.now
     raw, nodes = _grown(flow, now, "node_count")
     plan = ADD_MEMBER(
-        flow.partition_key,
         **named_flow(flow),
         raw_fields=raw,
         execution_id=ident.uuid,
@@ -297,7 +295,6 @@ def stage_edge(around: Surroundings, args: StageDependencyEdgeArgs) -> Decision:
         )
     now = around.now_ms if args.now is None else args.now
     plan = STAGE_EDGE(
-        flow.partition_key,
         **named_flow(flow),
         raw_fields=_grown(flow, now, "edge_count")[0],
         edge_id=args.edge_id,
@@ -399,8 +396,8 @@ def set_edge_policy(around: Surroundings, downstream: ExecutionId, policy: EdgeP
         "k_target": policy.k,
     }
     if group is None:
-        return Commit(SET_FIRST_POLICY(flow.partition_key, **values), "Set")
-    return Commit(SET_POLICY(flow.partition_key, **values, group_version=group.version), "Set")
+        return Commit(SET_FIRST_POLICY(**values), "Set")
+    return Commit(SET_POLICY(**values, group_version=group.version), "Set")
 
 
 # ---- tags
@@ -410,9 +407,7 @@ def set_flow_tag(flow: Flow | None, key: str, value: str, now_ms: int) -> Decisi
     if flow is None:
         return Reject(NotFound("flow"))
     fields = {**fields_of(flow), key: value, "last_mutation_at_ms": now_ms}
-    return Commit(
-        SET_FLOW_FIELDS(flow.partition_key, **named_flow(flow), raw_fields=encode_fields(fields))
-    )
+    return Commit(SET_FLOW_FIELDS(**named_flow(flow), raw_fields=encode_fields(fields)))
 
 
 # ---- what the members add up to
@@ -469,7 +464,6 @@ def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:
     over = state in ("completed", "failed")
     values = {f"members_{name}": counts.get(name, 0) for name in _COUNTED}
     return PROJECT(
-        flow.partition_key,
         **named_flow(flow),
         **values,
         total_members=total,

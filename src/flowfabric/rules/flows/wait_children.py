@@ -93,16 +93,15 @@ def wait_children(snapshot: Snapshot, fields: HandleFields) -> Decision:
 def park(snapshot: Snapshot, fields: HandleFields) -> Commit:
     """For a holder whose fence was found right."""
     assert snapshot.execution is not None
-    at = fields.execution_id.partition_index
     states = {state_of(group) for group in snapshot.edge_groups}
     if any(is_waiting(group) for group in snapshot.edge_groups):
-        parked = WAIT_CHILDREN(at, **held_by(fields))
+        parked = WAIT_CHILDREN(**held_by(fields))
     elif "impossible" in states:
         parked = skip(member_of(snapshot.execution))
     else:
-        parked = CHILDREN_ARE_OVER(at, **held_by(fields))
+        parked = CHILDREN_ARE_OVER(**held_by(fields))
     return Commit(
-        parked, first=tuple(TOUCH_GROUP(at, **named_group(group)) for group in snapshot.edge_groups)
+        parked, first=tuple(TOUCH_GROUP(**named_group(group)) for group in snapshot.edge_groups)
     )
 
 
@@ -149,9 +148,7 @@ def reset_groups(
     for group in groups:
         running = sum(1 for edge in edges if edge.flow_id == group.flow_id and _waits_again(edge))
         unsatisfied += running
-        plans.append(
-            RESET_GROUP(group.partition_key, **named_group(group), running_count=running, now=now)
-        )
+        plans.append(RESET_GROUP(**named_group(group), running_count=running, now=now))
     return tuple(plans), unsatisfied
 
 

@@ -291,7 +291,7 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
 
 def renew(handle: HandleFields, *, told: bool = True) -> Commit:
     """`told`: by a lease event."""
-    plan = (RENEW if told else RENEW_UNTOLD)(handle.execution_id.partition_index, **held_by(handle))
+    plan = (RENEW if told else RENEW_UNTOLD)(**held_by(handle))
     return Commit(plan, lambda applied: LeaseRenewal(*applied.row))
 
 
@@ -299,7 +299,6 @@ def renew_for(handle: HandleFields, ttl_ms: int, *, told: bool = True) -> Plan:
     """For another time than before."""
     form, held = RENEW_FOR if told else RENEW_FOR_UNTOLD, held_by(handle)
     return form(
-        handle.execution_id.partition_index,
         **held,
         lease_ttl_ms=ttl_ms,
         renew_within_ms=renew_within_ms(ttl_ms),
@@ -307,18 +306,18 @@ def renew_for(handle: HandleFields, ttl_ms: int, *, told: bool = True) -> Plan:
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
-    at, held = handle.execution_id.partition_index, held_by(handle)
+    held = held_by(handle)
     if message is None:
-        return PROGRESS_PERCENT(at, **held, percent=percent)
+        return PROGRESS_PERCENT(**held, percent=percent)
     if percent is None:
-        return PROGRESS_MESSAGE(at, **held, message=message)
-    return PROGRESS(at, **held, percent=percent, message=message)
+        return PROGRESS_MESSAGE(**held, message=message)
+    return PROGRESS(**held, percent=percent, message=message)
 
 
 def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
     said = held_by(handle)
     said["result"], said["result_encoding"] = result, encoding
-    return COMPLETE.given(handle.execution_id.partition_index, said)
+    return COMPLETE.given(said)
 
 
 def fail(
@@ -329,23 +328,20 @@ def fail(
     next_policy: str | None = None,
 ) -> Commit:
     """`delay_ms` is the retry decision: None for no retry."""
-    at = handle.execution_id.partition_index
     values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
         form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD
-        return Commit(form(at, **values), TerminalFailed())
+        return Commit(form(**values), TerminalFailed())
     return retry_plan(
-        FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, {**values, "next_policy": next_policy}, delay_ms
+        FAIL_RETRY_LATER, FAIL_RETRY_NOW, {**values, "next_policy": next_policy}, delay_ms
     )
 
 
-def retry_plan(
-    later: Form, at_once: Form, partition: int, values: dict[str, Any], delay_ms: int
-) -> Commit:
+def retry_plan(later: Form, at_once: Form, values: dict[str, Any], delay_ms: int) -> Commit:
     if delay_ms == 0:
-        return Commit(at_once(partition, **values), _scheduled)
+        return Commit(at_once(**values), _scheduled)
     because = f" (attempt {values['attempt_index']} failed: {values['reason']})"
-    return Commit(later(partition, **values, delay_ms=delay_ms, because=because), _scheduled)
+    return Commit(later(**values, delay_ms=delay_ms, because=because), _scheduled)
 
 
 def _scheduled(applied: Applied) -> FailOutcome:
@@ -355,7 +351,6 @@ def _scheduled(applied: Applied) -> FailOutcome:
 
 def delay(handle: HandleFields, delay_until: int) -> Commit:
     plan = DELAY(
-        handle.execution_id.partition_index,
         **held_by(handle),
         delay_until_ms=delay_until,
         blocking_detail=f"delayed until {delay_until}",
@@ -365,7 +360,6 @@ def delay(handle: HandleFields, delay_until: int) -> Commit:
 
 def give_up(handle: HandleFields, reason: str) -> Plan:
     return GIVE_UP(
-        handle.execution_id.partition_index,
         **held_by(handle),
         reason=reason,
         attempt_reason=f"cancelled: {reason}",

@@ -145,7 +145,6 @@ def revoke(
     if args.expected_lease_id and str(args.expected_lease_id) not in known:
         return Return(AlreadySatisfied("lease_id_mismatch"))
     plan = REVOKE(
-        execution.partition_key,
         **named(execution),
         lease_epoch=execution.lease_epoch,
         blocking_detail=f"lease revoked: {args.reason}",
@@ -207,7 +206,6 @@ def _over_limit(execution: Execution, called: int | None = None) -> bool:
 
 def _give_it_up(execution: Execution) -> Commit:
     plan = TOO_MANY_LOSSES(
-        execution.partition_key,
         **named(execution),
         lease_epoch=execution.lease_epoch,
         attempt_index=execution.attempt_index,
@@ -260,7 +258,7 @@ def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
         return Return("granted")
     if _over_limit(execution):
         return _give_it_up(execution)
-    return Commit(REQUEUE(execution.partition_key, **named(execution)), "requeued")
+    return Commit(REQUEUE(**named(execution)), "requeued")
 
 
 # ---- reclaim
@@ -449,7 +447,6 @@ def reclaim(
         else execution.ownership_state
     )
     plan = RECLAIM(
-        execution.partition_key,
         **named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id,
@@ -469,4 +466,4 @@ _LOSS_WORDS = {"lease_expired": "lease_expired_reclaimable"}
 
 def drop_expired(partition_key: int, execution_id: UUID) -> Plan:
     """Removes a grant that ran out, and only that: one issued meanwhile stays."""
-    return DROP_EXPIRED_GRANT(partition_key, partition_key=partition_key, execution_id=execution_id)
+    return DROP_EXPIRED_GRANT(partition_key=partition_key, execution_id=execution_id)

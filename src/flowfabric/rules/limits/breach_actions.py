@@ -131,7 +131,6 @@ def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
 def still_held(execution: Execution, lease: HandleFields) -> Plan:
     """Changes nothing; is refused when the lease does not hold at the commit."""
     return STILL_HELD(
-        execution.partition_key,
         partition_key=execution.partition_key,
         execution_id=execution.execution_id,
         lease_epoch=lease.lease_epoch,
@@ -162,7 +161,6 @@ def consequence(
         if lease is None:
             return OVERSPEND.plan(execution, reason, now, **told)
         return OVERSPEND_HELD(
-            execution.partition_key,
             **named(execution),
             **lease_of(execution),
             reason=reason,
@@ -180,9 +178,9 @@ def consequence(
         "blocked_on": refused_by(budget),
     }
     if execution.ownership_state == "leased":
-        return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(execution.partition_key, **values)
+        return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(**values)
     if execution.lifecycle_phase == "runnable" and execution.eligibility_state == "eligible_now":
-        return HOLD_READY(execution.partition_key, **values)
+        return HOLD_READY(**values)
     return None
 
 

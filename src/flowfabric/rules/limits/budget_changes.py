@@ -65,7 +65,6 @@ def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: i
         due = now_ms + new.reset_interval_ms if new.reset_interval_ms else None
     stored = StoredLimits(**msgspec.structs.asdict(new), formerly=formerly(policy.limits, new))
     plan = UPDATE_BUDGET(
-        0,
         budget_id=args.budget_id,
         namespace=policy.namespace,
         version=policy.version,

@@ -51,8 +51,8 @@ def release(books: BudgetRows, execution: ExecutionId) -> list[Plan]:
         named = {"budget_id": books.budget_id, "dimension": dimension, "by": by}
         if dimension in books.usage:
             enough = books.usage[dimension] >= by
-            usage.append(GIVE_BACK(0, **named, less=-by) if enough else GIVE_BACK_ALL(0, **named))
-        accounts.append(SETTLE_ACCOUNT(at, **named, partition_key=at, execution_id=execution.uuid))
+            usage.append(GIVE_BACK(**named, less=-by) if enough else GIVE_BACK_ALL(**named))
+        accounts.append(SETTLE_ACCOUNT(**named, partition_key=at, execution_id=execution.uuid))
     return [*sorted(usage, key=lambda plan: plan.form is GIVE_BACK_ALL), *accounts]
 
 
@@ -99,11 +99,11 @@ def reset(books: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> D
         if only_due and due is not None:
             upcoming = due + interval * ((now - due) // interval + 1)
     zeroes = tuple(
-        ZERO_USAGE(0, budget_id=books.budget_id, dimension=name, now=now)
+        ZERO_USAGE(budget_id=books.budget_id, dimension=name, now=now)
         for name in sorted(books.usage)
     )
     plan = RESET_BUDGET(
-        0, budget_id=books.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming
+        budget_id=books.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming
     )
     return Commit(plan, BudgetReset(upcoming or 0), zeroes)
 
@@ -118,7 +118,7 @@ FORGET_USAGE_KEY = Form(
 
 
 def forget_key(budget: UUID, key: str, now: int) -> Plan:
-    return FORGET_USAGE_KEY(0, budget_id=budget, key=key, now=now)
+    return FORGET_USAGE_KEY(budget_id=budget, key=key, now=now)
 
 
 def contradictions(

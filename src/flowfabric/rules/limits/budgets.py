@@ -80,7 +80,6 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
     now = now_ms if args.now is None else args.now
     limits = said_limits(args)
     plan = CREATE_BUDGET(
-        0,
         budget_id=args.budget_id,
         namespace=namespace,
         policy_json=msgspec.json.encode(limits).decode(),
@@ -349,7 +348,6 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
         expires = now + USAGE_DEDUP_MS
         made.append(
             form(
-                0,
                 budget_id=budget,
                 key=key,
                 outcome=found.keys[key],
@@ -360,18 +358,15 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     for dimension in sorted(found.grown):
         by = found.grown[dimension]
         if dimension not in books.usage:
-            made.append(FIRST_USAGE(0, budget_id=budget, dimension=dimension, by=by))
+            made.append(FIRST_USAGE(budget_id=budget, dimension=dimension, by=by))
         elif by:
             low, high = found.bounds[dimension]
             made.append(
-                GROW_USAGE(
-                    0, budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high
-                )
+                GROW_USAGE(budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high)
             )
     made.sort(key=lambda plan: _IN_ORDER[plan.form])
     charges = [
         (FIRST_CHARGE if charge not in books.charges else CHARGE)(
-            charge[0].partition_index,
             partition_key=charge[0].partition_index,
             execution_id=charge[0].uuid,
             budget_id=budget,
@@ -384,7 +379,7 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     ]
     made += sorted(charges, key=lambda plan: plan.form is CHARGE)
     if found.soft:
-        made.append(NOTE_SOFT(0, budget_id=budget, count=found.soft))
+        made.append(NOTE_SOFT(budget_id=budget, count=found.soft))
     if found.hard:
         made.append(note_hard(budget, found.hard, found.hard_dimension))
     return made
@@ -400,9 +395,9 @@ def note_hard(budget: UUID, count: int, dimension: str, version: int | None = No
     """With a version: only if the budget is as it was read."""
     if version is not None:
         return NOTE_HARD_AS_READ(
-            0, budget_id=budget, count=count, dimension=dimension, version=version
+            budget_id=budget, count=count, dimension=dimension, version=version
         )
-    return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
+    return NOTE_HARD(budget_id=budget, count=count, dimension=dimension)
 
 
 def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list[Plan]:
@@ -412,7 +407,6 @@ def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list
         return []
     return [
         GROW_USAGE(
-            0,
             budget_id=books.budget_id,
             dimension=breach.dimension,
             by=0,

@@ -110,7 +110,6 @@ def unknown(named: Iterable[Limit], known: Mapping[Limit, str], namespace: str) 
 
 def open_gate(lane: str, namespace: str, limits: Attached) -> Plan:
     return OPEN_GATE(
-        0,
         lane_id=lane,
         namespace=namespace,
         gate=limits.gate,

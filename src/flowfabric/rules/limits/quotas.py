@@ -147,7 +147,6 @@ class Holder(Struct, frozen=True):
 
 def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
     return CREATE_QUOTA(
-        0,
         quota_policy_id=args.quota_policy_id,
         namespace=args.namespace or DEFAULT_NAMESPACE,
         requests_per_window_seconds=args.window_seconds,
@@ -191,7 +190,6 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
     if old == new:
         return Return(QuotaPolicyUnchanged(args.quota_policy_id))
     plan = UPDATE_QUOTA(
-        0,
         quota_policy_id=args.quota_policy_id,
         namespace=quota.namespace,
         version=quota.version,
@@ -230,15 +228,15 @@ def check_admission(
         "execution_uuid": own.uuid,
     }
     first = () if standing.quota is None else (touch(standing.quota),)
-    return Commit(ADMIT(0, **values), Admitted(), first)
+    return Commit(ADMIT(**values), Admitted(), first)
 
 
 def release(quota_policy_id: UUID, ident: ExecutionId) -> Plan:
-    return RELEASE(0, quota_policy_id=quota_policy_id, execution_id=str(ident))
+    return RELEASE(quota_policy_id=quota_policy_id, execution_id=str(ident))
 
 
 def set_closed(quota_policy_id: UUID, until_ms: int | None) -> Plan:
-    return SET_CLOSED(0, quota_policy_id=quota_policy_id, until_ms=until_ms)
+    return SET_CLOSED(quota_policy_id=quota_policy_id, until_ms=until_ms)
 
 
 def unknown(quota_policy_id: UUID) -> NotFound:
@@ -247,7 +245,6 @@ def unknown(quota_policy_id: UUID) -> NotFound:
 
 def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution: UUID) -> Plan:
     return FORGET_ENTRY(
-        0,
         quota_policy_id=quota_policy_id,
         dimension=dimension,
         admitted_at_ms=admitted_at_ms,
@@ -257,7 +254,7 @@ def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution
 
 def note_refund(quota_policy_id: UUID) -> Plan:
     """Whoever remembers its window looks again."""
-    return NOTE_REFUND(0, quota_policy_id=quota_policy_id)
+    return NOTE_REFUND(quota_policy_id=quota_policy_id)
 
 
 def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
@@ -265,7 +262,7 @@ def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
     if quota.active_concurrency == held:
         return None
     return SET_ACTIVE(
-        0, quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held
+        quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held
     )
 
 

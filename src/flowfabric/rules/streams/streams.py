@@ -235,7 +235,7 @@ def append(
         args |= {f"trim_{mode}": last for mode, last in trims.items()}
         args["trim_ts_ms"] = 0 if bound is None else bound.ts_ms
     opens = stream.meta is None
-    plan = FORMS[opens, sums, bool(trims) and not opens].given(meta.partition_key, args)
+    plan = FORMS[opens, sums, bool(trims) and not opens].given(args)
     after = Stream(replace(meta, version=meta.version + 1, **draft.counts), known, stream.cap)
     return Appended(plan, after, _outcomes(handle, meta, idents, versions))
 
@@ -268,7 +268,7 @@ def _append_plainly(
         "last_seq": seq,
         "durable_count": number,
     }
-    plan = PLAIN.given(meta.partition_key, {**_arguments(handle, meta), "frames": items, **counts})
+    plan = PLAIN.given({**_arguments(handle, meta), "frames": items, **counts})
     after = Stream(
         replace(meta, version=meta.version + 1, has_durable_frame=1, **counts),
         stream.summary,

@@ -291,9 +291,7 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
         return Reject(refused)
     if pending:
         values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
-        plan = _form(BUFFER, args)(
-            execution.partition_key, **values, waitpoint_version=waitpoint.version
-        )
+        plan = _form(BUFFER, args)(**values, waitpoint_version=waitpoint.version)
         return Commit(
             plan,
             SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"),
@@ -372,13 +370,12 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
         "satisfier_signal_ids": json.dumps(satisfiers),
     }
     result = SignalAccepted(args.signal_id, verdict.effect)
-    at = execution.partition_key
     if not verdict.met:
         form = _form(APPEND_MATCHED if verdict.matched else APPEND, args)
-        return Commit(form(at, **values), result, _trims(around, args))
+        return Commit(form(**values), result, _trims(around, args))
     delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
     woken = awake(delay, values["now"], f"resume delay {delay}ms after signal {args.signal_name}")
-    plan = _form(RESUME_BY_SIGNAL, args)(at, **values, **woken)
+    plan = _form(RESUME_BY_SIGNAL, args)(**values, **woken)
     return Commit(plan, result, _trims(around, args))
 
 
@@ -407,7 +404,7 @@ def surplus(around: Delivery, args: DeliverSignalArgs) -> list[UUID]:
 def _trims(around: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
     at, owner = around.execution.partition_key, around.execution.execution_id
     return tuple(
-        TRIM(at, partition_key=at, execution_id=owner, signal_id=signal)
+        TRIM(partition_key=at, execution_id=owner, signal_id=signal)
         for signal in surplus(around, args)
     )
 
@@ -479,12 +476,12 @@ def resume(
     if execution.lifecycle_phase != "suspended" or suspension is None or not suspension.is_open:
         return Reject(StateError(StateKind.EXECUTION_NOT_SUSPENDED))
     woken = awake(delay_ms, now, f"resume delay {delay_ms}ms")
-    plan = RESUME(execution.partition_key, **named(execution), **woken, now=now)
+    plan = RESUME(**named(execution), **woken, now=now)
     return Commit(plan, Resumed(PublicState(woken["public_state"])))
 
 
 def stamp_failure(execution: Mapping[str, Any], now: int) -> Plan:
-    return STAMP_FAILURE(execution["partition_key"], **execution, now=now)
+    return STAMP_FAILURE(**execution, now=now)
 
 
 FORGET_KEY = Form(
@@ -513,10 +510,8 @@ FORGET_SUSPEND = Form(
 
 
 def forget_key(row: Sequence[Any], now: int) -> Plan:
-    return FORGET_KEY(
-        row[0], partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now
-    )
+    return FORGET_KEY(partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now)
 
 
 def forget_suspend(row: Sequence[Any], now: int) -> Plan:
-    return FORGET_SUSPEND(row[0], partition_key=row[0], idempotency_key=row[1], now=now)
+    return FORGET_SUSPEND(partition_key=row[0], idempotency_key=row[1], now=now)

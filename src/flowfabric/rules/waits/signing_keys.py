@@ -91,7 +91,7 @@ def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision
             "use rotate_waitpoint_hmac_secret_all to change kid"
         )
         return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail))
-    return Commit(ADD_KEY(0, kid=kid, secret=secret, now=now), Seeded(kid))
+    return Commit(ADD_KEY(kid=kid, secret=secret, now=now), Seeded(kid))
 
 
 def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> EngineError | None:
@@ -125,14 +125,12 @@ def rotate(
         return RotationNoop(new_kid)
     current = next((key for key in keys if key.active), None)
     dead = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
-    plans = [DROP_KEY(0, kid=key.kid) for key in dead]
-    plans += [
-        RETIRE_KEY(0, kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active
-    ]
+    plans = [DROP_KEY(kid=key.kid) for key in dead]
+    plans += [RETIRE_KEY(kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active]
     if known is None:
-        plans.append(ADD_KEY(0, kid=new_kid, secret=secret, now=now))
+        plans.append(ADD_KEY(kid=new_kid, secret=secret, now=now))
     else:
-        plans.append(REVIVE_KEY(0, kid=new_kid, now=now))
+        plans.append(REVIVE_KEY(kid=new_kid, now=now))
     return Rotation(plans, Rotated(None if current is None else current.kid, new_kid, len(dead)))
 
 

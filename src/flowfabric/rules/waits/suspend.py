@@ -364,7 +364,7 @@ def suspend(
 
     `bound` are the waitpoints with their tokens, in order.
     """
-    at, now = fields.execution_id.partition_index, around.now_ms if args.now is None else args.now
+    now = around.now_ms if args.now is None else args.now
     reason = str(args.reason_code)
     values = {
         **held_by(fields),
@@ -399,10 +399,10 @@ def suspend(
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
         return [
             SUSPEND_ON_NEW(
-                at, **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
+                **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
             )
         ]
-    return [SUSPEND(at, **values), *binds]
+    return [SUSPEND(**values), *binds]
 
 
 def encode_policy(policy: ResumePolicy) -> str:
@@ -421,5 +421,5 @@ def remember(
         "expires_at_ms": now + keep_ms,
     }
     if known:
-        return REMEMBER_SUSPEND_AGAIN(ident.partition_index, **values)
-    return REMEMBER_SUSPEND(ident.partition_index, **values, execution_id=ident.uuid)
+        return REMEMBER_SUSPEND_AGAIN(**values)
+    return REMEMBER_SUSPEND(**values, execution_id=ident.uuid)

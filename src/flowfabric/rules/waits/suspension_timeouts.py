@@ -123,11 +123,10 @@ def expire(
         return Return("no_active_suspension_cleaned")
     if suspension.timeout_at_ms is None or suspension.timeout_at_ms > now:
         return Return("not_yet_due")
-    at, values = execution.partition_key, {**named(execution), "now": now}
+    values = {**named(execution), "now": now}
     behavior = suspension.timeout_behavior or TimeoutBehavior.FAIL.value
     if behavior in (TimeoutBehavior.AUTO_RESUME.value, "auto_resume"):
         plan = TIMEOUT_RESUME(
-            at,
             **values,
             signal_id=signal_id,
             waitpoint_id=suspension.primary_waitpoint_id or signal_id,
@@ -138,9 +137,9 @@ def expire(
         return Commit(plan, "auto_resumed")
     if behavior == TimeoutBehavior.ESCALATE.value:
         detail = f"suspension escalated: timeout at {suspension.timeout_at_ms}"
-        return Commit(TIMEOUT_ESCALATE(at, **values, blocking_detail=detail), "escalated")
+        return Commit(TIMEOUT_ESCALATE(**values, blocking_detail=detail), "escalated")
     form = _ENDINGS.get(behavior, TIMEOUT_FAIL)
     return Commit(
-        form(at, **values),
+        form(**values),
         {TIMEOUT_FAIL: "failed", TIMEOUT_CANCEL: "cancelled", TIMEOUT_EXPIRE: "expired"}[form],
     )

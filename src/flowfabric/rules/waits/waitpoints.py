@@ -184,14 +184,13 @@ def bind(
         "expires_at_ms": args.timeout_at,
         "now": now,
     }
-    at = ident.partition_index
     if isinstance(binding, UsePending):
         assert stored is not None
-        activate = ACTIVATE_WAITPOINT(at, **values, version=stored.version)
+        activate = ACTIVATE_WAITPOINT(**values, version=stored.version)
         if not buffered:
             return [activate]
         tag = {**values, "version": stored.version + 1}
-        return [activate, TAG_SIGNALS(at, **{name: tag[name] for name in TAG_SIGNALS.args})]
+        return [activate, TAG_SIGNALS(**{name: tag[name] for name in TAG_SIGNALS.args})]
     fresh = {
         **values,
         "execution_id": ident.uuid,
@@ -203,9 +202,9 @@ def bind(
         "payload_schema": encode_schema(binding.payload_schema),
     }
     if stored is None:
-        return [BIND_WAITPOINT(at, **fresh)]
+        return [BIND_WAITPOINT(**fresh)]
     again = {**fresh, "version": stored.version}
-    return [REBIND_WAITPOINT(at, **{name: again[name] for name in REBIND_WAITPOINT.args})]
+    return [REBIND_WAITPOINT(**{name: again[name] for name in REBIND_WAITPOINT.args})]
 
 
 def create_waitpoint(
@@ -222,7 +221,6 @@ def create_waitpoint(
 ) -> Plan:
     """`names` are the only signals it takes while it is pending; none means any."""
     return CREATE_WAITPOINT(
-        fields.execution_id.partition_index,
         **held_by(fields),
         waitpoint_id=waitpoint_id,
         token_kid=kid,
@@ -242,9 +240,8 @@ def encode_schema(schema: dict[str, Any] | None) -> str | None:
 
 def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:
     """A pending waitpoint whose signals were enough, if the lease still holds; nothing else changes."""
-    held = HOLD(stored.partition_key, **held_by(fields))
+    held = HOLD(**held_by(fields))
     consumed = CONSUME_WAITPOINT(
-        stored.partition_key,
         partition_key=stored.partition_key,
         waitpoint_id=stored.waitpoint_id,
         version=stored.version,
@@ -267,7 +264,6 @@ def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
 
 def _look_again(stored: Waitpoint) -> Plan:
     return LOOK_AGAIN(
-        stored.partition_key,
         partition_key=stored.partition_key,
         execution_id=stored.execution_id,
         suspension_id=stored.suspension_id,
@@ -276,7 +272,6 @@ def _look_again(stored: Waitpoint) -> Plan:
 
 def closing(stored: Waitpoint, reason: str) -> Plan:
     return CLOSE_WAITPOINT(
-        stored.partition_key,
         partition_key=stored.partition_key,
         waitpoint_id=stored.waitpoint_id,
         version=stored.version,

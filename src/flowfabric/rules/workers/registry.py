@@ -106,8 +106,8 @@ def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> D
         "now": now,
     }
     if stored is None:
-        return Commit(REGISTER(0, **values), Registered())
-    return Commit(REFRESH(0, **values, version=stored.version), Refreshed(expires))
+        return Commit(REGISTER(**values), Registered())
+    return Commit(REFRESH(**values, version=stored.version), Refreshed(expires))
 
 
 def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int) -> Decision:
@@ -115,7 +115,7 @@ def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int
         return Return(NotRegistered())
     expires = now + stored.liveness_ttl_ms
     named = {"namespace": namespace, "worker_instance_id": instance, "version": stored.version}
-    plan = HEARTBEAT(0, **named, now=now, expires_at_ms=expires)
+    plan = HEARTBEAT(**named, now=now, expires_at_ms=expires)
     return Commit(plan, Refreshed(expires))
 
 
@@ -123,7 +123,6 @@ def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
     if stored is None:
         return Return(NotRegistered())
     plan = MARK_DEAD(
-        0,
         namespace=stored.namespace,
         worker_instance_id=stored.worker_instance_id,
         reason=reason,
@@ -134,7 +133,6 @@ def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
 
 def drop_silent(stored: WorkerInfo, now: int) -> Plan:
     return SWEEP_DEAD(
-        0,
         namespace=stored.namespace,
         worker_instance_id=stored.worker_instance_id,
         version=stored.version,

@@ -85,7 +85,7 @@ def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan
     columns = dict(
         zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True)
     )
-    return (KEEP_KEY if kept else FORGET_KEY)(key[2], **columns, now=now)
+    return (KEEP_KEY if kept else FORGET_KEY)(**columns, now=now)
 
 
 def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
@@ -97,9 +97,9 @@ def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
 
 
 def trim(execution: Execution) -> Plan:
-    return TRIM(execution.partition_key, **named(execution), wire_id=str(execution.id))
+    return TRIM(**named(execution), wire_id=str(execution.id))
 
 
 def trim_whole(flow: Flow, members: Iterable[Execution]) -> list[Plan]:
     """A flow with its last members. A member that joins meanwhile changes the flow's version, and nothing is removed."""
-    return [*map(trim, members), TRIM_FLOW(flow.partition_key, **named_flow(flow))]
+    return [*map(trim, members), TRIM_FLOW(**named_flow(flow))]

@@ -29,16 +29,16 @@ RESUME = Form(
 
 
 def add(namespace: str, name: str) -> Plan:
-    return ADD(0, namespace=namespace, name=name)
+    return ADD(namespace=namespace, name=name)
 
 
 def move(namespace: str, name: str, was_ms: int, cursor_ms: int) -> Plan:
-    return MOVE(0, namespace=namespace, name=name, was_ms=was_ms, cursor_ms=cursor_ms)
+    return MOVE(namespace=namespace, name=name, was_ms=was_ms, cursor_ms=cursor_ms)
 
 
 def pause(namespace: str, name: str) -> Plan:
-    return PAUSE(0, namespace=namespace, name=name)
+    return PAUSE(namespace=namespace, name=name)
 
 
 def resume(namespace: str, name: str) -> Plan:
-    return RESUME(0, namespace=namespace, name=name)
+    return RESUME(namespace=namespace, name=name)

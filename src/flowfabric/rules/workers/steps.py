@@ -31,7 +31,6 @@ RECORD = Form(
 
 def record(handle: HandleFields, position: int, name: str, kind: str, value: bytes | None) -> Plan:
     return RECORD(
-        handle.execution_id.partition_index,
         partition_key=handle.execution_id.partition_index,
         execution_id=handle.execution_id.uuid,
         attempt_index=handle.attempt_index,
