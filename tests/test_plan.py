@@ -187,8 +187,8 @@ def test_what_a_sweep_chooses_by_is_kept_apart_from_what_it_writes() -> None:
         (Covered("c", Arg("offered")), AnyOf((Cond("d", "=", Arg("worker")),))),
     )
     sweep = Form("f", Update("t", (), {"a": Arg("written")}), pick=pick)
-    assert set(sweep.choosing) == {"lane", "bound", "offered", "worker"}
-    assert not Form("f", Insert("t", {"a": Arg("written")})).choosing
+    assert set(sweep.pick_args) == {"lane", "bound", "offered", "worker"}
+    assert not Form("f", Insert("t", {"a": Arg("written")})).pick_args
 
 
 def test_two_calls_of_a_sweep_choose_alike_when_only_what_they_write_differs() -> None:
@@ -201,9 +201,9 @@ def test_two_calls_of_a_sweep_choose_alike_when_only_what_they_write_differs() -
         sweep(lane=lane, offered=(), written=n).values for n, lane in enumerate(("x", "x", "y"))
     )
     assert one != same
-    assert sweep.chosen_by(one) == sweep.chosen_by(same) != sweep.chosen_by(other)
+    assert sweep.pick_key(one) == sweep.pick_key(same) != sweep.pick_key(other)
     insert = Form("f", Insert("t", {"a": Arg("x")}))
-    assert insert.chosen_by((1,)) == insert.chosen_by((2,))
+    assert insert.pick_key((1,)) == insert.pick_key((2,))
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ class PostgresStore:
         return answer
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
-        chosen = plan.form.chosen_by(plan.values)
+        chosen = plan.form.pick_key(plan.values)
         return self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
 
     async def sweeps(
@@ -230,7 +230,7 @@ class PostgresStore:
     async def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Turned:
         if len(plans) > MAX_BATCH or not fits(plans):
             return await self.commit_many(plans), await self.sweep(plan, limit)
-        shape = ("turn", plans[0].form, plan.form, plan.form.chosen_by(plan.values))
+        shape = ("turn", plans[0].form, plan.form, plan.form.pick_key(plan.values))
         turned: Turned = await self._to_writers(
             shape, (plans, plan, limit), [key_of(each) for each in plans], len(plans)
         )

@@ -44,7 +44,7 @@ async def run_sweeps_together(
     runs = [
         list(run)
         for _, run in groupby(
-            wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values))
+            wanted, key=lambda each: (each[0].form, each[0].form.pick_key(each[0].values))
         )
     ]
     if len(first) == len(runs) == 1 and can_begin(first[0].form):
@@ -104,7 +104,7 @@ def _asked(
 ) -> tuple[list[Any], list[Any]]:
     """The arguments of a sweep: those of each request with the request each row goes to, and what all choose by."""
     whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
-    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
+    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.pick_args]
     return [*(arrays_of(text, [plan for plan, _ in wanted]) if text.sent else []), whose], chosen
 
 

@@ -89,4 +89,4 @@ def ridden_along(first: Form, form: Form) -> PgForm:
 
 def _behind(form: Form) -> int:
     """The first number behind the arguments of a sweep."""
-    return len(used_by(form)) + len(form.choosing) + 3
+    return len(used_by(form)) + len(form.pick_args) + 3

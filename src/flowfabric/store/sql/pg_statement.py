@@ -397,7 +397,7 @@ def _picked(
     index, used = INDEXES[form.pick.index], used_by(form)
     whose = f"(${len(used) + 2}::int[])"
     scope = Scalars(
-        subject, kinds, {name: at for at, name in enumerate(form.choosing, len(used) + 3)}
+        subject, kinds, {name: at for at, name in enumerate(form.pick_args, len(used) + 3)}
     )
     columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
     begun = "EXISTS (SELECT 1 FROM f) AND " if guarded else ""
@@ -442,7 +442,7 @@ def _wanted(form: Form, subject: Table, scope: Scope) -> str:
 def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:
     """In the index's own order, so that no statistics can lead elsewhere."""
     assert form.pick is not None
-    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, 2)}, _NOW_MS)
+    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.pick_args, 2)}, _NOW_MS)
     order = index_order(INDEXES[form.pick.index], "t.")
     return f"SELECT $1::bigint FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} ORDER BY {order} LIMIT 1"
 

@@ -48,7 +48,7 @@ def run_key(job: Job) -> tuple[str, Any]:
 
 def selection(plan: Plan) -> tuple[Form, Any]:
     """What a sweep chooses its rows by."""
-    return plan.form, plan.form.chosen_by(plan.values)
+    return plan.form, plan.form.pick_key(plan.values)
 
 
 def deliver(
