@@ -151,7 +151,7 @@ def suspend_is_not_known_by_its_key(patch: Patch) -> None:
 
 @mutant
 def early_signals_ignored(patch: Patch) -> None:
-    patch.setattr(suspend, "replay", lambda *_: suspend.Replayed())
+    patch.setattr(suspend, "replay", lambda *_: suspend.ConditionState())
 
 
 @mutant

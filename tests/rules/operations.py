@@ -192,7 +192,7 @@ def _time_out(behavior: str) -> Op:
 def _suspend(holder: HandleFields) -> Plan:
     args = suspend_args()
     return suspend.suspend(
-        holder, args, around(), bound_to(args, around()), suspend.Replayed(), KEY.kid
+        holder, args, around(), bound_to(args, around()), suspend.ConditionState(), KEY.kid
     )[0]
 
 

@@ -7,14 +7,8 @@ from flowfabric.model.waitpoint import Resumed, Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
 from flowfabric.rules.states import VECTORS, name_of, vector_of
-from flowfabric.rules.waits.signals import (
-    DEDUP,
-    awake,
-    forget_key,
-    forget_suspend,
-    resume,
-    stamp_failure,
-)
+from flowfabric.rules.waits.signal_forms import DEDUP
+from flowfabric.rules.waits.signals import awake, forget_key, forget_suspend, resume, stamp_failure
 from flowfabric.rules.waits.suspend import remember
 
 from .factory import (

@@ -181,7 +181,7 @@ def test_a_token_does_not_speak_for_the_engine_or_an_operator(source: str) -> No
     assert check_source(deliver_args()) is None
     said = check_source(deliver_args(source_type=source))
     assert said is not None
-    assert "source_type: any but" in str(said)
+    assert "source_type: any except" in str(said)
 
 
 VETOED = Count(2, CountKind.DISTINCT_SOURCES, ("a",), "approved", "rejected")

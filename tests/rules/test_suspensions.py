@@ -23,7 +23,7 @@ from flowfabric.model.waitpoint import (
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.rules.waits.conditions import decode
-from flowfabric.rules.waits.suspend import Replayed, replay
+from flowfabric.rules.waits.suspend import ConditionState, replay
 from flowfabric.store.memory import MemoryStore
 
 from .factory import (
@@ -76,23 +76,23 @@ XY = AllOf((Single("a", "x"), Single("a", "y")))
 @pytest.mark.parametrize(
     ("condition", "signals", "found"),
     [
-        (Single("a"), [], Replayed()),
-        (Single("a", "never"), EARLY, Replayed()),
-        (Single("a"), EARLY, Replayed(("leaf:",), (UUID(int=1),), met=True)),
-        (Single("a", "x"), EARLY, Replayed(("leaf:",), (UUID(int=2),), met=True)),
-        (XY, EARLY[:3], Replayed(("leaf:members[0]",), (UUID(int=2),))),
+        (Single("a"), [], ConditionState()),
+        (Single("a", "never"), EARLY, ConditionState()),
+        (Single("a"), EARLY, ConditionState(("leaf:",), (UUID(int=1),), met=True)),
+        (Single("a", "x"), EARLY, ConditionState(("leaf:",), (UUID(int=2),), met=True)),
+        (XY, EARLY[:3], ConditionState(("leaf:members[0]",), (UUID(int=2),))),
         (
             XY,
             EARLY,
-            Replayed(
+            ConditionState(
                 ("leaf:members[0]", "leaf:members[1]"), (UUID(int=2), EARLY[3].signal_id), met=True
             ),
         ),
-        (OperatorOnly(), EARLY, Replayed()),
+        (OperatorOnly(), EARLY, ConditionState()),
     ],
 )
 def test_what_arrived_early_is_replayed_oldest_first(
-    condition: Any, signals: list[Signal], found: Replayed
+    condition: Any, signals: list[Signal], found: ConditionState
 ) -> None:
     assert replay(suspend_args(condition, PENDING), signals) == found
 
@@ -101,7 +101,7 @@ def test_what_arrived_early_is_replayed_oldest_first(
 
 
 def parked(
-    args: SuspendArgs, *rows: Any, at: Any = None, found: Replayed | None = None, **columns: Any
+    args: SuspendArgs, *rows: Any, at: Any = None, found: ConditionState | None = None, **columns: Any
 ) -> MemoryStore:
     of = execution("RUNNING", attempt_timeout_at_ms=NOW + 400, **columns)
     store = seeded(of, attempt(of), grant(), *rows)

@@ -25,7 +25,7 @@ from flowfabric.model.waitpoint import (
 )
 from flowfabric.plan import Plan
 from flowfabric.rules.waits.conditions import encode
-from flowfabric.rules.waits.suspend import Around, Replayed, encode_policy, suspend
+from flowfabric.rules.waits.suspend import SuspendSnapshot, ConditionState, encode_policy, suspend
 from flowfabric.store.memory import MemoryStore
 
 from .factory import IDENT, NOW, TABLE_OF, defaults, execution, handle, run
@@ -125,11 +125,11 @@ def deliver_args(name: str = "go", **more: Any) -> DeliverSignalArgs:
 
 def around(
     *stored: Waitpoint, suspension: Suspension | None = None, now_ms: int = NOW, signals: Any = ()
-) -> Around:
-    return Around(now_ms, suspension, {row.waitpoint_id: row for row in stored}, signals)
+) -> SuspendSnapshot:
+    return SuspendSnapshot(now_ms, suspension, {row.waitpoint_id: row for row in stored}, signals)
 
 
-def bound_to(args: SuspendArgs, at: Around) -> list[BoundWaitpoint]:
+def bound_to(args: SuspendArgs, at: SuspendSnapshot) -> list[BoundWaitpoint]:
     """What the engine makes of the bindings: a token each, its own for one that was created ahead."""
     made = []
     for binding in args.waitpoints:
@@ -145,10 +145,10 @@ def bound_to(args: SuspendArgs, at: Around) -> list[BoundWaitpoint]:
 
 
 def suspend_plans(
-    of: Execution, args: SuspendArgs, at: Around | None = None, found: Replayed | None = None
+    of: Execution, args: SuspendArgs, at: SuspendSnapshot | None = None, found: ConditionState | None = None
 ) -> list[Plan]:
     at = at or around()
-    return suspend(handle(of), args, at, bound_to(args, at), found or Replayed(), KEY.kid)
+    return suspend(handle(of), args, at, bound_to(args, at), found or ConditionState(), KEY.kid)
 
 
 def rows_of(store: MemoryStore, kind: type[T]) -> list[T]:

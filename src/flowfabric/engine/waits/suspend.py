@@ -57,7 +57,7 @@ from flowfabric.rules.fence import check_fence, check_handle
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.waits import suspend as suspensions
 from flowfabric.rules.waits import waitpoints
-from flowfabric.rules.waits.suspend import Around
+from flowfabric.rules.waits.suspend import SuspendSnapshot
 from flowfabric.store.port import Get, GetAll, Loaded, Read, Scan
 
 MAX_EXPIRY_MS = 2**63 - 1
@@ -203,7 +203,7 @@ class Suspend(SigningKeys):
 
     async def _around_wait(
         self, fields: HandleFields, args: SuspendArgs
-    ) -> tuple[Snapshot, Around, list[HmacKey], bool]:
+    ) -> tuple[Snapshot, SuspendSnapshot, list[HmacKey], bool]:
         """All that a suspend is decided by, in one look."""
         ident = fields.execution_id
         at = ident.partition_index
@@ -232,7 +232,7 @@ class Suspend(SigningKeys):
         rows = loaded.rows[2:]
         signals = [Signal(*row) for row in rows[3]] if pending else []
         wanted = args.waitpoints[0].waitpoint_id
-        around = Around(
+        around = SuspendSnapshot(
             loaded.now_ms,
             Suspension(*rows[0][0]) if rows[0] else None,
             {row[1]: Waitpoint(*row) for row in rows[1]},
@@ -246,8 +246,8 @@ class Suspend(SigningKeys):
         fields: HandleFields,
         args: SuspendArgs,
         bound: Sequence[BoundWaitpoint],
-        found: suspensions.Replayed,
-        around: Around,
+        found: suspensions.ConditionState,
+        around: SuspendSnapshot,
     ) -> Suspended | ConditionMet:
         if found.met:
             heard = tuple(
@@ -412,7 +412,7 @@ def token_of(waitpoint: Waitpoint, keys: Sequence[HmacKey]) -> str | None:
 
 
 def _bound(
-    ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]
+    ident: ExecutionId, args: SuspendArgs, around: SuspendSnapshot, keys: Sequence[HmacKey]
 ) -> tuple[list[BoundWaitpoint], str]:
     """The waitpoints with their tokens; a pending one keeps its own, whatever has rotated since."""
     bound, kid = [], ""
