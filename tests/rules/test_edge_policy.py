@@ -18,7 +18,7 @@ from flowfabric.model.flow import (
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.flows import flows
-from flowfabric.rules.flows.flows import Surroundings
+from flowfabric.rules.flows.flows import GraphSnapshot
 
 from .factory import FLOW_ID, IDENT, NOW, answer, applied, commit, refusal, seeded
 from .flow_factory import ALL_OF, ANY_OF, P, flow, group, only, said
@@ -121,7 +121,7 @@ def test_what_is_wrong_with_a_policy(policy: EdgePolicy, problem: str | None) ->
 
 def setting(policy: EdgePolicy, **around: Any) -> Decision:
     given = {"flow": flow(), **around}
-    return flows.set_edge_policy(Surroundings(NOW, P, **given), IDENT, policy)
+    return flows.set_edge_policy(GraphSnapshot(NOW, P, **given), IDENT, policy)
 
 
 def test_a_policy_belongs_to_a_flow_without_edges_to_that_member() -> None:

@@ -24,7 +24,7 @@ from flowfabric.model.flow import (
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.flows import edges
-from flowfabric.rules.flows.edges import Applying, Child
+from flowfabric.rules.flows.edges import ApplySnapshot, Child
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -76,7 +76,7 @@ def applying(
         downstream_execution_id=down,
         now=now,
     )
-    return edges.apply(Applying(NOW, P, **given), args)
+    return edges.apply(ApplySnapshot(NOW, P, **given), args)
 
 
 # ---- the checks
@@ -371,5 +371,5 @@ def test_an_upstream_that_had_failed_before_a_replay_must_end_anew(
     newer = reset is None or (ended is not None and ended > reset)
     for unheard in (False, True):
         same_moment = unheard and reset == found.terminal_at_ms
-        counts = edges.counts_again(edge(reset_at_ms=reset), found, unheard=unheard)
+        counts = edges.counts_after_replay(edge(reset_at_ms=reset), found, unheard=unheard)
         assert counts is (outcome == "success" or newer or same_moment)

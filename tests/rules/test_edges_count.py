@@ -15,7 +15,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.flows import edges
-from flowfabric.rules.flows.edges import Count, Ended
+from flowfabric.rules.flows.edges import GroupCount, UpstreamEnd
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -49,8 +49,8 @@ def policy_name(policy: EdgePolicy) -> str:
     return policy.encoded()
 
 
-def ended(n: int, outcome: str = "success", **fields: Any) -> Ended:
-    return Ended(edge_id(n), ident(n).uuid, outcome, **fields)
+def ended(n: int, outcome: str = "success", **fields: Any) -> UpstreamEnd:
+    return UpstreamEnd(edge_id(n), ident(n).uuid, outcome, **fields)
 
 
 def world(
@@ -62,13 +62,13 @@ def world(
 
 
 def end(
-    store: MemoryStore, *ends: Ended, siblings: Sequence[int] = (), told: Sequence[int] = ()
-) -> Count:
+    store: MemoryStore, *ends: UpstreamEnd, siblings: Sequence[int] = (), told: Sequence[int] = ()
+) -> GroupCount:
     """As the engine does it: the group and the child are read, the ends counted, and what follows is committed together."""
     before, child = only(store, EdgeGroup), found(store)
-    counted = edges.count(before, ends, NOW)
+    counted = edges.count_ends(before, ends, NOW)
     others = {"siblings": [ident(n).uuid for n in siblings], "told": [ident(n).uuid for n in told]}
-    plans = edges.settle(counted, as_member(child), NOW, since=before.version, **others)
+    plans = edges.resolve_group(counted, as_member(child), NOW, since=before.version, **others)
     assert isinstance(commit_all(store, plans), Applied)
     return counted
 
@@ -189,7 +189,7 @@ def test_two_edges_from_one_upstream_are_two_dependencies(
     policy: EdgePolicy, outcome: str, state: str
 ) -> None:
     store = seeded(group(policy, 2), edge(0), edge(1, upstream_eid=ident(0).uuid), waiting())
-    counted = end(store, *(Ended(edge_id(n), ident(0).uuid, outcome) for n in (0, 1)))
+    counted = end(store, *(UpstreamEnd(edge_id(n), ident(0).uuid, outcome) for n in (0, 1)))
     assert (counted.fired, counted.by) == (state, ident(0).uuid)
     assert {one.dep_state for one in kept(store, Edge)} == {state}
     assert only(store, EdgeGroup).running_count == 0
@@ -197,7 +197,7 @@ def test_two_edges_from_one_upstream_are_two_dependencies(
 
 @pytest.mark.parametrize("word", ["failure", "resumable", "nonsense", ""])
 def test_an_outcome_that_is_not_known_counts_as_a_failure(word: str) -> None:
-    assert counters(edges.count(group(ANY_OF, 2), [ended(0, word)], NOW).group) == (0, 1, 0, 1)
+    assert counters(edges.count_ends(group(ANY_OF, 2), [ended(0, word)], NOW).group) == (0, 1, 0, 1)
 
 
 # ---- once
@@ -226,7 +226,9 @@ def test_a_group_that_has_fired_only_counts(state: str, policy: EdgePolicy, outc
 
 def test_a_state_from_elsewhere_reads_as_pending() -> None:
     assert edges.state_of(group(ALL_OF, 1, group_state="odd")) == "pending"
-    assert edges.count(group(ALL_OF, 1, group_state="odd"), [ended(0)], NOW).fired == "satisfied"
+    assert (
+        edges.count_ends(group(ALL_OF, 1, group_state="odd"), [ended(0)], NOW).fired == "satisfied"
+    )
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -239,11 +241,11 @@ def test_more_ends_than_edges_are_corruption(
     start = group(EdgePolicy.quorum(9), running, success_count=counted)
     ends = [ended(n, outcome) for n in range(running + 1)]
     with pytest.raises(ValidationError, match=f"corruption: edgegroup counters exceed n: {sums}$"):
-        edges.count(start, ends, NOW)
+        edges.count_ends(start, ends, NOW)
 
 
 def test_nothing_counted_changes_nothing() -> None:
-    assert edges.count(group(ALL_OF, 2), [], NOW) == Count(group(ALL_OF, 2))
+    assert edges.count_ends(group(ALL_OF, 2), [], NOW) == GroupCount(group(ALL_OF, 2))
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=policy_name)
@@ -251,8 +253,8 @@ def test_nothing_counted_changes_nothing() -> None:
 def test_who_counted_on_an_older_group_counts_again(policy: EdgePolicy, outcome: str) -> None:
     store = world(policy, 1)
     old = replace(only(store, EdgeGroup), version=1)
-    plans = edges.settle(
-        edges.count(old, [ended(0, outcome)], NOW), as_member(stored(store)), NOW, since=1
+    plans = edges.resolve_group(
+        edges.count_ends(old, [ended(0, outcome)], NOW), as_member(stored(store)), NOW, since=1
     )
     before = run_rows(store)
     assert isinstance(commit_all(store, plans), Refused)
@@ -274,10 +276,10 @@ def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
     for policy, outcome in ((ALL_OF, "failed"), (ANY_OF, "success")):
         store = world(policy, 1, waiting(version=8))
         seen = as_member(waiting(version=7))
-        counted = edges.count(only(store, EdgeGroup), [ended(0, outcome)], NOW)
+        counted = edges.count_ends(only(store, EdgeGroup), [ended(0, outcome)], NOW)
         before = run_rows(store)
         assert isinstance(
-            commit_all(store, edges.settle(counted, seen, NOW, since=counted.group.version)),
+            commit_all(store, edges.resolve_group(counted, seen, NOW, since=counted.group.version)),
             Refused,
         )
         assert run_rows(store) == before
@@ -287,8 +289,8 @@ def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
 def test_a_child_that_has_gone_on_meanwhile_is_not_woken(name: str) -> None:
     moved = waiting(name)
     store = world(ALL_OF, 1, moved)
-    counted = edges.count(only(store, EdgeGroup), [ended(0)], NOW)
-    (plan,) = edges.settle(counted, as_member(waiting()), NOW, since=counted.group.version)
+    counted = edges.count_ends(only(store, EdgeGroup), [ended(0)], NOW)
+    (plan,) = edges.resolve_group(counted, as_member(waiting()), NOW, since=counted.group.version)
     assert isinstance(commit_all(store, [plan]), Applied)
     assert stored(store) == moved
     assert only(store, EdgeGroup).group_state == "satisfied"

@@ -10,7 +10,7 @@ import pytest
 
 from flowfabric.model.flow import EdgeGroup, EdgePolicy
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.flows import cancels, edges
+from flowfabric.rules.flows import cancels, edge_forms, edges
 from flowfabric.rules.leases.attempts import complete
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
@@ -65,7 +65,7 @@ def test_a_fired_group_lists_its_siblings(
         f"sibling_quorum_{state}",
     )
     assert json.loads(row.cancel_siblings_pending_members) == [str(ident(n).uuid) for n in siblings]
-    assert cancels.owed_siblings(row) == [ident(n).uuid for n in siblings]
+    assert cancels.pending_siblings(row) == [ident(n).uuid for n in siblings]
     queued = {
         "partition_key": P,
         "flow_id": FLOW_ID,
@@ -144,7 +144,7 @@ TWO_RUN = EdgePolicy.quorum(2, "let_run")
 )
 @pytest.mark.parametrize("at_once", [True, False])
 def test_whose_result_becomes_the_input(
-    policy: EdgePolicy, n: int, ends: list[edges.Ended], payload: bytes, at_once: bool
+    policy: EdgePolicy, n: int, ends: list[edges.UpstreamEnd], payload: bytes, at_once: bool
 ) -> None:
     store = world(policy, n, waiting(payload=b"own"))
     for some in [ends] if at_once else [[one] for one in ends]:
@@ -253,12 +253,12 @@ def test_a_delay_recorded_before_is_honoured_after(
 def test_the_child_of_a_satisfied_group_and_its_siblings_go_in_one_commit() -> None:
     store = world(ANY_OF, 2)
     before = only(store, EdgeGroup)
-    counted = edges.count(before, [ended(0)], NOW)
-    plans = edges.settle(counted, as_member(stored(store)), NOW, since=before.version)
+    counted = edges.count_ends(before, [ended(0)], NOW)
+    plans = edges.resolve_group(counted, as_member(stored(store)), NOW, since=before.version)
     assert [plan.form.name for plan in plans] == ["resolve_edges_and_queue", "release_blocked"]
     assert [plan.form.ends for plan in plans] == [False, False]
-    impossible = edges.count(before, [ended(0, "failed"), ended(1, "failed")], NOW)
-    plans = edges.settle(impossible, as_member(stored(store)), NOW, since=before.version)
+    impossible = edges.count_ends(before, [ended(0, "failed"), ended(1, "failed")], NOW)
+    plans = edges.resolve_group(impossible, as_member(stored(store)), NOW, since=before.version)
     assert [plan.form.ends for plan in plans] == [False, True]
 
 
@@ -282,7 +282,7 @@ def test_an_event_is_marked_once() -> None:
     store = completed(0)
     (event,) = events(store, "ff_completion_event")
     assert (event["flow_id"], event["dispatched_at_ms"]) == (FLOW_ID, None)
-    mark = edges.MARK_DISPATCHED(event_id=event["event_id"])
+    mark = edge_forms.MARK_DISPATCHED(event_id=event["event_id"])
     assert isinstance(commit(store, mark), Applied)
     assert isinstance(commit(store, mark), Refused)
     assert dispatched(store) == [NOW]
@@ -299,8 +299,8 @@ def test_an_end_is_marked_with_the_count_of_it(told_of: tuple[int, ...]) -> None
 def test_an_end_is_not_marked_when_it_was_not_counted() -> None:
     store = completed(0)
     before = only(store, EdgeGroup)
-    counted = edges.count(before, [ended(0)], NOW)
-    plans = edges.settle(
+    counted = edges.count_ends(before, [ended(0)], NOW)
+    plans = edges.resolve_group(
         counted, as_member(stored(store)), NOW, since=before.version - 1, told=[ident(0).uuid]
     )
     assert isinstance(commit_all(store, plans), Refused)
@@ -310,8 +310,11 @@ def test_an_end_is_not_marked_when_it_was_not_counted() -> None:
 def test_what_is_settled_together_is_refused_together() -> None:
     store = world(ANY_OF, 1)
     before = only(store, EdgeGroup)
-    plans = edges.settle(
-        edges.count(before, [ended(0)], NOW), as_member(stored(store)), NOW, since=before.version
+    plans = edges.resolve_group(
+        edges.count_ends(before, [ended(0)], NOW),
+        as_member(stored(store)),
+        NOW,
+        since=before.version,
     )
     assert isinstance(commit_all(store, plans), Applied)
     assert isinstance(commit_all(store, plans), Refused)

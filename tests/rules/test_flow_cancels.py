@@ -14,7 +14,7 @@ from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, FlowAlreadyTe
 from flowfabric.plan import Applied, Arg, Form, Insert, Refused
 from flowfabric.rules.decision import Commit, Reject
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.flows.cancels import Cancelling, FlowCancel
+from flowfabric.rules.flows.cancels import CancelSnapshot, FlowCancel
 from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
@@ -74,7 +74,7 @@ def test_a_policy_that_is_not_known_does_the_least(text: str, policy: str) -> No
 
 @pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "nonsense"])
 def test_each_policy_selects_its_members(policy: str) -> None:
-    chosen = {member.execution_id for member in cancels.selected(MEMBERS, policy)}
+    chosen = {member.execution_id for member in cancels.members_to_cancel(MEMBERS, policy)}
     alive = {m.execution_id for m in MEMBERS if m.lifecycle_phase not in ("terminal", "cancelled")}
     waiting_ones = {m.execution_id for m in MEMBERS if m.lifecycle_phase in ("runnable", *LEGACY)}
     assert chosen == {ALL: alive, PENDING: waiting_ones}.get(policy, set())
@@ -99,8 +99,8 @@ def test_cancelling_a_flow(policy: str, state: str) -> None:
     before = flow(
         public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1
     )
-    plan = cancels.cancel_flow(Cancelling(NOW, before, members), policy)
-    chosen = cancels.selected(members, policy)
+    plan = cancels.cancel_flow(CancelSnapshot(NOW, before, members), policy)
+    chosen = cancels.members_to_cancel(members, policy)
     assert ([member for member, _ in plan.members], plan.told) == (chosen, True)
     assert (plan.reason, plan.by) == ("flow_cancelled", "cancel_flow")
     store = done(plan, before, members)
@@ -142,7 +142,7 @@ def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
         terminal_at_ms=9,
         fields={"cancellation_policy": ONLY, "a.b": "c"},
     )
-    store = done(cancels.cancel_flow(Cancelling(NOW, before, ()), ALL, NOW - 2), before, ())
+    store = done(cancels.cancel_flow(CancelSnapshot(NOW, before, ()), ALL, NOW - 2), before, ())
     after = only(store, Flow)
     assert fields(after) == {"cancellation_policy": ALL, "a.b": "c", "last_mutation_at_ms": NOW - 2}
     assert after.terminal_at_ms == 9
@@ -151,7 +151,7 @@ def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
 def test_a_time_given_with_the_cancel_is_the_one_recorded() -> None:
     member = upstream(0)
     store = done(
-        cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member]
+        cancels.cancel_flow(CancelSnapshot(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member]
     )
     assert (only(store, Flow).terminal_at_ms, at(store, member.id).terminal_at_ms) == (
         NOW - 8,
@@ -161,14 +161,14 @@ def test_a_time_given_with_the_cancel_is_the_one_recorded() -> None:
 
 def test_three_fresh_members() -> None:
     members = [upstream(n) for n in range(3)]
-    store = done(cancels.cancel_flow(Cancelling(NOW, flow(), members), ALL), flow(), members)
+    store = done(cancels.cancel_flow(CancelSnapshot(NOW, flow(), members), ALL), flow(), members)
     assert told(store) == (["revoked"] * 3, ["cancelled"] * 3, [])
     assert {one.public_state for one in kept(store, Execution)} == {"cancelled"}
     assert {event["lease_id"] for event in events(store, "ff_lease_event")} == {None}
 
 
 def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
-    plan = cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(0)]), ALL)
+    plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), [upstream(0)]), ALL)
     store = seeded(flow(), upstream(0, "RUNNING"))
     assert isinstance(
         commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Refused
@@ -179,7 +179,7 @@ def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
 @pytest.mark.parametrize("header", [True, False])
 def test_the_worker_of_a_cancelled_member_is_fenced(header: bool) -> None:
     before = waiting("RUNNING")
-    around = Cancelling(NOW, flow(), [before])
+    around = CancelSnapshot(NOW, flow(), [before])
     plan = (
         cancels.cancel_flow_header(around, asking(ALL))
         if header
@@ -203,8 +203,8 @@ def asking(policy: str, now: int | None = None) -> CancelFlowArgs:
 def test_the_header_remembers_whom_it_owes(policy: str) -> None:
     members = [upstream(n, name) for n, name in enumerate(VECTORS)]
     before = flow(settled_at_ms=1)
-    plan = cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
-    chosen = cancels.selected(members, policy)
+    plan = cancels.cancel_flow_header(CancelSnapshot(NOW, before, members), asking(policy, NOW - 6))
+    chosen = cancels.members_to_cancel(members, policy)
     owes = policy in (ALL, PENDING)
     assert (plan.told, plan.reason, plan.by, len(plan.members)) == (
         False,
@@ -270,7 +270,9 @@ def test_the_header_remembers_whom_it_owes(policy: str) -> None:
 
 def test_a_header_without_a_time_or_a_namespace() -> None:
     before = flow(fields={})
-    store = done(cancels.cancel_flow_header(Cancelling(NOW, before, ()), asking(ALL)), before, ())
+    store = done(
+        cancels.cancel_flow_header(CancelSnapshot(NOW, before, ()), asking(ALL)), before, ()
+    )
     (event,), (owed,) = events(store, "ff_operator_event"), rows(store, BACKLOG)
     assert (event["namespace"], owed["requested_at_ms"], owed["grace_until_ms"]) == (
         "default",
@@ -292,7 +294,7 @@ def test_a_header_there_already_stays() -> None:
         store,
         Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(**row),
     )
-    plan = cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
+    plan = cancels.cancel_flow_header(CancelSnapshot(NOW, flow(), ()), asking(ALL))
     assert plan is not None and isinstance(commit_all(store, plan.head), Applied)
     (owed,) = rows(store, BACKLOG)
     assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (
@@ -304,18 +306,18 @@ def test_a_header_there_already_stays() -> None:
 
 def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
     over = flow(public_flow_state="cancelled", terminal_at_ms=5)
-    assert cancels.cancel_flow_header(Cancelling(NOW, over, ()), asking(ALL)) is None
+    assert cancels.cancel_flow_header(CancelSnapshot(NOW, over, ()), asking(ALL)) is None
 
 
 def test_who_is_owed_already_is_not_noted_twice() -> None:
     members = [upstream(n) for n in range(3)]
     store = seeded(flow(), *members)
     assert isinstance(
-        commit_all(store, cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing),
+        commit_all(store, cancels.cancel_flow(CancelSnapshot(NOW, flow(), members[:2]), ALL).owing),
         Applied,
     )
     known = frozenset(str(member.id) for member in members[:2])
-    around = Cancelling(NOW, only(store, Flow), members, known)
+    around = CancelSnapshot(NOW, only(store, Flow), members, known)
     assert isinstance(commit_all(store, cancels.cancel_flow(around, ALL).owing), Applied)
     assert sorted(row["execution_id"] for row in rows(store, OWED)) == sorted(
         str(member.id) for member in members
@@ -346,7 +348,7 @@ def test_a_flow_that_cannot_be_read_does_not_tell() -> None:
 
 def owing(*members: int) -> MemoryStore:
     store = seeded(flow())
-    plan = cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(n) for n in members]), ALL)
+    plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), [upstream(n) for n in members]), ALL)
     assert isinstance(commit_all(store, plan.owing), Applied)
     return store
 
@@ -402,7 +404,7 @@ def test_a_group_enters_the_queue_once() -> None:
 
 def test_draining_keeps_why_and_when() -> None:
     store = queued(FLAGGED)
-    decision = cancels.drained(FLAGGED)
+    decision = cancels.drain_if_read(FLAGGED)
     assert isinstance(decision, Commit)
     assert isinstance(commit(store, decision.plan), Applied)
     cleared = {
@@ -413,7 +415,7 @@ def test_draining_keeps_why_and_when() -> None:
     assert only(store, EdgeGroup) == replace(FLAGGED, **cleared)
     assert rows(store, QUEUE) == []
     assert isinstance(commit(store, decision.plan), Refused)
-    assert answer(cancels.drained(None)) is None
+    assert answer(cancels.drain_if_read(None)) is None
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -452,7 +454,7 @@ def test_reconciling_a_group(
     ],
 )
 def test_a_sibling_that_cannot_be_read_is_nobody(text: str, owed: list[UUID]) -> None:
-    assert cancels.owed_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
+    assert cancels.pending_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
 
 
 def test_a_cancelled_sibling_names_the_reason() -> None:
@@ -470,9 +472,9 @@ def test_a_cancelled_sibling_names_the_reason() -> None:
 def test_a_plan_beside_a_cancel_goes_with_the_flow_whichever_way_its_members_go() -> None:
     before = flow()
     args = CancelFlowArgs(flow_id=before.flow_id, reason="r", cancellation_policy=PENDING)
-    cancel = cancels.cancel_flow_header(Cancelling(NOW, before, []), args)
+    cancel = cancels.cancel_flow_header(CancelSnapshot(NOW, before, []), args)
     assert cancel is not None
     note = cancels.forget_backlog(P, before.flow_id)
-    both = cancels.beside(cancel, note)
+    both = cancels.with_plans(cancel, note)
     assert (both.head, both.owing) == ([*cancel.head, note], [*cancel.owing, note])
     assert (both.members, both.reason, both.by) == (cancel.members, cancel.reason, cancel.by)

@@ -26,8 +26,8 @@ from flowfabric.model.flow import (
 )
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Decision
-from flowfabric.rules.flows import flow_fields, flows
-from flowfabric.rules.flows.flows import Surroundings, member_of
+from flowfabric.rules.flows import flow_fields, flow_forms, flows
+from flowfabric.rules.flows.flows import GraphSnapshot, member_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
 
@@ -140,7 +140,7 @@ def test_a_count_that_is_missing() -> None:
 # ---- members
 
 
-def adding(around: Surroundings, who: ExecutionId = IDENT, now: int | None = None) -> Decision:
+def adding(around: GraphSnapshot, who: ExecutionId = IDENT, now: int | None = None) -> Decision:
     return flows.add_member(
         around, AddExecutionToFlowArgs(flow_id=FLOW_ID, execution_id=who, now=now)
     )
@@ -153,44 +153,47 @@ SOLO = waiting("READY", flow_id=None, namespace="ns")
 def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
     ended, here = flow(public_flow_state=state), members(waiting())
     elsewhere = members(waiting(flow_id=OTHER_FLOW))
-    steps: list[tuple[Surroundings, str]] = [
+    steps: list[tuple[GraphSnapshot, str]] = [
         (
-            Surroundings(NOW, P + 1, None),
+            GraphSnapshot(NOW, P + 1, None),
             f"execution partition mismatch: expected {P + 1}, got {P}",
         ),
-        (Surroundings(NOW, P, None, here), "flow_not_found"),
-        (Surroundings(NOW, P, ended, here), "flow_already_terminal"),
-        (Surroundings(NOW, P, flow()), "execution_not_found"),
-        (Surroundings(NOW, P, flow(), elsewhere), f"already_member_of_different_flow:{OTHER_FLOW}"),
+        (GraphSnapshot(NOW, P, None, here), "flow_not_found"),
+        (GraphSnapshot(NOW, P, ended, here), "flow_already_terminal"),
+        (GraphSnapshot(NOW, P, flow()), "execution_not_found"),
+        (
+            GraphSnapshot(NOW, P, flow(), elsewhere),
+            f"already_member_of_different_flow:{OTHER_FLOW}",
+        ),
     ]
     for around, detail in steps:
         assert said(adding(around)) == ("invalid_input", detail)
 
 
 def test_a_member_is_of_the_namespace_of_its_flow() -> None:
-    around = Surroundings(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
+    around = GraphSnapshot(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
     assert said(adding(around)) == (
         "invalid_input",
         "execution_id: an execution of the flow's namespace, 'ns', got 'other'",
     )
     assert isinstance(
-        adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Commit
+        adding(GraphSnapshot(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Commit
     )
 
 
 def test_a_member_is_added_once() -> None:
-    assert answer(adding(Surroundings(NOW, P, flow(), members(waiting())))) == AlreadyMember(
+    assert answer(adding(GraphSnapshot(NOW, P, flow(), members(waiting())))) == AlreadyMember(
         IDENT, 2
     )
     assert answer(
-        adding(Surroundings(NOW, P, flow(fields={}), members(waiting())))
+        adding(GraphSnapshot(NOW, P, flow(fields={}), members(waiting())))
     ) == AlreadyMember(IDENT, 0)
 
 
 @pytest.mark.parametrize("vector", ["READY", "RUNNING", "ENDED"])
 def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> None:
     before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None, namespace="ns")
-    decision = adding(Surroundings(NOW, P, before, members(solo)), now=NOW - 4)
+    decision = adding(GraphSnapshot(NOW, P, before, members(solo)), now=NOW - 4)
     assert isinstance(decision, Commit) and decision.result == Added(IDENT, 3)
     store = applied(decision, before, solo)
     after = only(store, Flow)
@@ -206,7 +209,7 @@ def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> Non
 
 
 def test_a_new_member_without_a_time() -> None:
-    store = applied(adding(Surroundings(NOW, P, flow(), members(SOLO))), flow(), SOLO)
+    store = applied(adding(GraphSnapshot(NOW, P, flow(), members(SOLO))), flow(), SOLO)
     assert fields(only(store, Flow))["last_mutation_at_ms"] == NOW
 
 
@@ -214,7 +217,7 @@ def test_a_new_member_without_a_time() -> None:
     "moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)]
 )
 def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
-    decision = adding(Surroundings(NOW, P, flow(), members(SOLO)))
+    decision = adding(GraphSnapshot(NOW, P, flow(), members(SOLO)))
     assert isinstance(decision, Commit)
     there = (moved, SOLO) if isinstance(moved, Flow) else (flow(), moved)
     store = seeded(*there)
@@ -226,7 +229,7 @@ def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
 
 
 def staging(
-    around: Surroundings, up: ExecutionId | None = None, down: ExecutionId = IDENT, **args: Any
+    around: GraphSnapshot, up: ExecutionId | None = None, down: ExecutionId = IDENT, **args: Any
 ) -> Decision:
     given = {"expected_graph_revision": 3, **args}
     ends = {"upstream_execution_id": up or ident(0), "downstream_execution_id": down}
@@ -241,14 +244,17 @@ BOTH = members(upstream(0), waiting())
 def test_staging_checks_one_thing_after_the_other() -> None:
     whole: dict[str, Any] = {"cyclic": True, "edge": edge()}
     closed = flow(public_flow_state="cancelled", graph_revision=9)
-    assert said(staging(Surroundings(NOW, P, None), ELSEWHERE)) == ("invalid_input", MISMATCH)
-    assert said(staging(Surroundings(NOW, P, None), down=ELSEWHERE)) == ("invalid_input", MISMATCH)
-    assert said(staging(Surroundings(NOW, P, None, **whole))) == ("invalid_input", "flow_not_found")
-    assert said(staging(Surroundings(NOW, P, closed, **whole))) == (
+    assert said(staging(GraphSnapshot(NOW, P, None), ELSEWHERE)) == ("invalid_input", MISMATCH)
+    assert said(staging(GraphSnapshot(NOW, P, None), down=ELSEWHERE)) == ("invalid_input", MISMATCH)
+    assert said(staging(GraphSnapshot(NOW, P, None, **whole))) == (
+        "invalid_input",
+        "flow_not_found",
+    )
+    assert said(staging(GraphSnapshot(NOW, P, closed, **whole))) == (
         "invalid_input",
         "flow_already_terminal",
     )
-    stale = error_of(staging(Surroundings(NOW, P, flow(), **whole), expected_graph_revision=2))
+    stale = error_of(staging(GraphSnapshot(NOW, P, flow(), **whole), expected_graph_revision=2))
     assert isinstance(stale, Contention) and stale.facts == {"expected": "2", "stored": "3"}
     assert (stale.code, stale.retryable) == ("stale_graph_revision", True)
     for some in (
@@ -257,18 +263,18 @@ def test_staging_checks_one_thing_after_the_other() -> None:
         members(waiting()),
         members(upstream(0), waiting(flow_id=OTHER_FLOW)),
     ):
-        assert said(staging(Surroundings(NOW, P, flow(), some, **whole))) == (
+        assert said(staging(GraphSnapshot(NOW, P, flow(), some, **whole))) == (
             "invalid_input",
             "execution_not_in_flow",
         )
     assert said(
-        staging(Surroundings(NOW, P, flow(), members(upstream(0, flow_id=None), waiting())))
+        staging(GraphSnapshot(NOW, P, flow(), members(upstream(0, flow_id=None), waiting())))
     ) == (
         "invalid_input",
         "execution_not_in_flow",
     )
-    assert refusal(staging(Surroundings(NOW, P, flow(), BOTH, **whole))) == "cycle_detected"
-    taken = error_of(staging(Surroundings(NOW, P, flow(), BOTH, edge=edge())))
+    assert refusal(staging(GraphSnapshot(NOW, P, flow(), BOTH, **whole))) == "cycle_detected"
+    taken = error_of(staging(GraphSnapshot(NOW, P, flow(), BOTH, edge=edge())))
     assert isinstance(taken, Conflict) and taken.code == "dependency_already_exists"
     assert taken.existing == flows.edge_snapshot(edge())
 
@@ -276,7 +282,7 @@ def test_staging_checks_one_thing_after_the_other() -> None:
 def test_a_staged_edge_waits_to_be_applied() -> None:
     before = flow(settled_at_ms=NOW)
     decision = staging(
-        Surroundings(NOW, P, before, BOTH),
+        GraphSnapshot(NOW, P, before, BOTH),
         data_passing_ref="result",
         dependency_kind="kind",
         now=NOW - 3,
@@ -310,7 +316,7 @@ def test_a_staged_edge_waits_to_be_applied() -> None:
 
 
 def test_a_second_stager_at_the_same_revision_loses_and_leaves_nothing() -> None:
-    decision = staging(Surroundings(NOW, P, flow(), BOTH))
+    decision = staging(GraphSnapshot(NOW, P, flow(), BOTH))
     assert isinstance(decision, Commit)
     moved = flow(version=5, graph_revision=4)
     store = seeded(moved, upstream(0), waiting())
@@ -467,7 +473,7 @@ def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
     args = CreateFlowArgs(flow_id=FLOW_ID)
     family = Parent(execution_id=parent, waitpoint_key="children:0", detached=(detached,))
     plan = flows.create_flow(args, P, NOW, parent=family)
-    assert plan.form is flows.CREATE_CHILDREN
+    assert plan.form is flow_forms.CREATE_CHILDREN
     assert commit(store, plan) == Refused()
     values = dict(zip(plan.form.args, plan.values, strict=True))
     row = Flow(

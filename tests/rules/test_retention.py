@@ -100,7 +100,7 @@ def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
     store = seeded(flow(), before, resolved, group())
     owner = {"partition_key": before.partition_key, "flow_id": FLOW_ID}
     for member in (IDENT, ident(5)):
-        commit(store, cancels.OWE_MEMBER(**owner, execution_id=str(member)))
+        commit(store, cancels.ADD_BACKLOG_MEMBER(**owner, execution_id=str(member)))
     assert isinstance(commit(store, retention.trim(before)), Applied)
     assert (kept(store, Flow), kept(store, Edge), kept(store, EdgeGroup)) == (
         [flow()],

@@ -101,7 +101,11 @@ def test_what_arrived_early_is_replayed_oldest_first(
 
 
 def parked(
-    args: SuspendArgs, *rows: Any, at: Any = None, found: ConditionState | None = None, **columns: Any
+    args: SuspendArgs,
+    *rows: Any,
+    at: Any = None,
+    found: ConditionState | None = None,
+    **columns: Any,
 ) -> MemoryStore:
     of = execution("RUNNING", attempt_timeout_at_ms=NOW + 400, **columns)
     store = seeded(of, attempt(of), grant(), *rows)

@@ -145,7 +145,10 @@ def bound_to(args: SuspendArgs, at: SuspendSnapshot) -> list[BoundWaitpoint]:
 
 
 def suspend_plans(
-    of: Execution, args: SuspendArgs, at: SuspendSnapshot | None = None, found: ConditionState | None = None
+    of: Execution,
+    args: SuspendArgs,
+    at: SuspendSnapshot | None = None,
+    found: ConditionState | None = None,
 ) -> list[Plan]:
     at = at or around()
     return suspend(handle(of), args, at, bound_to(args, at), found or ConditionState(), KEY.kid)

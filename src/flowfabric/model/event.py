@@ -19,7 +19,6 @@ RESUMABLE = "resumable"
 LEASE_KINDS = frozenset({"acquired", "renewed", "expired", "reclaimed", "revoked"})
 
 
-
 def is_end(outcome: str) -> bool:
     """Whether a completion event of this outcome means that the execution has ended."""
     return outcome != RESUMABLE

@@ -68,7 +68,7 @@ from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import edges as edge_rules
 from flowfabric.rules.flows import flow_submit, flows
 from flowfabric.rules.flows.flow_fields import fields_of, namespace_of, number_in
-from flowfabric.rules.flows.flows import Surroundings
+from flowfabric.rules.flows.flows import GraphSnapshot
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
 MAX_PAGE = 1_000
@@ -106,7 +106,7 @@ class FlowBuilds(History):
         validation.optional_timestamp(args.now, "now")
         said = structs.replace(args, flow_id=flow, execution_id=ident)
 
-        def rule(around: Surroundings) -> Decision:
+        def rule(around: GraphSnapshot) -> Decision:
             return flows.add_member(around, said)
 
         async with self._turns.of(flow):
@@ -126,7 +126,7 @@ class FlowBuilds(History):
         if up == down:
             raise ValidationError(ValidationKind.INVALID_INPUT, "self_referencing_edge")
 
-        async def around() -> Surroundings:
+        async def around() -> GraphSnapshot:
             found = await self._around(flow, members=(up, down), edge=edge)
             if found.flow is None or found.flow.graph_revision != args.expected_graph_revision:
                 return found
@@ -188,7 +188,7 @@ class FlowBuilds(History):
         members: tuple[ExecutionId, ...] = (),
         edge: UUID | None = None,
         group: ExecutionId | None = None,
-    ) -> Surroundings:
+    ) -> GraphSnapshot:
         flow = await self._flow(flow_id)
         partition = (
             flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
@@ -208,7 +208,7 @@ class FlowBuilds(History):
             )
         loaded = await self.store.load(reads)
         rest = loaded.rows[2:]
-        return Surroundings(
+        return GraphSnapshot(
             loaded.now_ms,
             partition,
             Flow(*loaded.rows[0][0]) if loaded.rows[0] else None,

@@ -38,7 +38,7 @@ from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Return
 from flowfabric.rules.flows import cancels
-from flowfabric.rules.flows.cancels import Cancelling, FlowCancel, owed_siblings
+from flowfabric.rules.flows.cancels import CancelSnapshot, FlowCancel, pending_siblings
 from flowfabric.rules.flows.flow_fields import fields_of
 from flowfabric.store.port import Get, GetAll, Row, Scan
 
@@ -110,7 +110,7 @@ class FlowCancels(Dependencies):
         return _answer(policy, done, failed)
 
     async def _cancel(
-        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
+        self, ident: UUID, rule: Callable[[CancelSnapshot], FlowCancel | None], policy: str
     ) -> Ended | None:
         """The flow and its members in one transaction; None when the rule finds nothing to do any more.
 
@@ -176,13 +176,13 @@ class FlowCancels(Dependencies):
         await self.store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done, failed
 
-    async def _cancelling(self, ident: UUID) -> Cancelling:
+    async def _cancelling(self, ident: UUID) -> CancelSnapshot:
         flow = await self._flow(ident)
         assert flow is not None
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         rows = await self._all("members", owner, lambda row: (row[1],), CORE_COLUMNS)
         owed = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
-        return Cancelling(
+        return CancelSnapshot(
             await self.store.now_ms(),
             flow,
             [from_core_row(row) for row in rows],
@@ -343,7 +343,7 @@ class FlowCancels(Dependencies):
             await self.store.commit(cancels.leave_queue(*key))
             return "drained_sans_group"
         await self.settle(
-            lambda: self._queued(flow_id, downstream), lambda found: cancels.drained(found[2])
+            lambda: self._queued(flow_id, downstream), lambda found: cancels.drain_if_read(found[2])
         )
         return "drained"
 
@@ -392,7 +392,7 @@ class FlowCancels(Dependencies):
         return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
 
     async def _any_running(self, group: EdgeGroup) -> bool:
-        keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
+        keys = [(group.partition_key, uid) for uid in pending_siblings(group)]
         rows = (await self.store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
         return any(not Member(*row).is_ended for row in rows)
 

@@ -30,7 +30,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
-from flowfabric.rules.flows import cancels, edges
+from flowfabric.rules.flows import cancels, edge_forms, edges
 from flowfabric.rules.flows.flows import counted_as, passes_data
 from flowfabric.store.port import GetAll, Row, ScanAll, Store
 
@@ -98,7 +98,7 @@ class _Try(Struct):
 
     key: GroupKey
     plans: list[Plan]
-    counted: edges.Count
+    counted: edges.GroupCount
     told: list[UUID]
 
 
@@ -188,7 +188,7 @@ class Cascade:
             )
             rows = (await self._store.load((read,))).rows[0]
             marks = [
-                edges.MARK_DISPATCHED(event_id=row[0])
+                edge_forms.MARK_DISPATCHED(event_id=row[0])
                 for row in rows
                 if row[1] is None and row[2] != "resumable"
             ]
@@ -283,7 +283,9 @@ class Cascade:
         )
         for edge in waiting:
             ending = found[edge.upstream_eid]
-            if edges.counts_again(edge, ending.upstream, unheard=edge.upstream_eid in unheard):
+            if edges.counts_after_replay(
+                edge, ending.upstream, unheard=edge.upstream_eid in unheard
+            ):
                 ending.open_edges.append(edge)
                 ending.groups.add(_group_of(edge))
         return list(found.values()), [
@@ -353,7 +355,7 @@ class Cascade:
                 for e, _ in here
                 if len(e.groups) == 1 and not (child and child.is_ended)
             ]
-            plans = edges.settle(
+            plans = edges.resolve_group(
                 counted,
                 child,
                 loaded.now_ms,
@@ -379,14 +381,14 @@ class Cascade:
         here: list[tuple[_Ending, Edge]],
         results: dict[UUID, bytes | None],
         now_ms: int,
-    ) -> edges.Count | None:
+    ) -> edges.GroupCount | None:
         """In the order in which they ended; None when the group's counters make no sense."""
         if len(here) > 1:
             here = sorted(
                 here, key=lambda pair: (pair[0].upstream.terminal_at_ms or 0, pair[1].edge_id)
             )
         ended = [
-            edges.Ended(
+            edges.UpstreamEnd(
                 edge.edge_id,
                 edge.upstream_eid,
                 counted_as(edge, ending.upstream.terminal_outcome),
@@ -396,7 +398,7 @@ class Cascade:
             for ending, edge in here
         ]
         try:
-            return edges.count(group, ended, now_ms)
+            return edges.count_ends(group, ended, now_ms)
         except Exception:  # one group that cannot be read must not hold up the others
             log.exception(
                 "group of %s in flow %s cannot be counted", group.downstream_eid, group.flow_id
@@ -449,7 +451,7 @@ class Cascade:
             stored = await self._group(group)
             if stored is None or not stored.cancel_siblings_pending_flag:
                 break
-            owed = cancels.owed_siblings(stored)
+            owed = cancels.pending_siblings(stored)
             reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
             for at in range(0, len(owed), MAX_SIBLINGS):
                 some, left = await self.cancel_members(
@@ -488,7 +490,7 @@ class Cascade:
             loaded = await self._store.load(
                 (GetAll("ff_exec_core", [(partition, uid) for uid in left], _CANCELLED_BY),)
             )
-            alive = cancels.selected([_narrow(row) for row in loaded.rows[0]], policy)
+            alive = cancels.members_to_cancel([_narrow(row) for row in loaded.rows[0]], policy)
             if not alive:
                 return done, set()
             if tries:

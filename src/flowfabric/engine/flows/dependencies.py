@@ -36,7 +36,7 @@ from flowfabric.rules.executions import replay
 from flowfabric.rules.fence import check_fence
 from flowfabric.rules.flows import edges
 from flowfabric.rules.flows import wait_children as children
-from flowfabric.rules.flows.edges import Applying, Child
+from flowfabric.rules.flows.edges import ApplySnapshot, Child
 from flowfabric.rules.flows.flows import counted_as, passes_data
 from flowfabric.rules.leases import attempts
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
@@ -72,7 +72,7 @@ class Dependencies(FlowBuilds):
             )  # it may have ended already, and whoever ended it did not know of this edge
         return result
 
-    async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
+    async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> ApplySnapshot:
         flow = await self._flow(flow_id)
         partition = (
             flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
@@ -85,7 +85,7 @@ class Dependencies(FlowBuilds):
         ]
         loaded = await self.store.load(reads)
         flows, staged, groups, members = loaded.rows
-        return Applying(
+        return ApplySnapshot(
             loaded.now_ms,
             partition,
             Flow(*flows[0]) if flows else None,
@@ -119,9 +119,9 @@ class Dependencies(FlowBuilds):
             if not edge.is_open:
                 return Resolved("already_resolved", group.group_state)
             end = await self._end_of(edge, args.upstream_outcome)
-            counted = edges.count(group, (end,), around.now_ms)
+            counted = edges.count_ends(group, (end,), around.now_ms)
             siblings = await self._cascade.siblings(group, counted.by) if counted.cancels else []
-            plans = edges.settle(
+            plans = edges.resolve_group(
                 counted, child, around.now_ms, since=group.version, siblings=siblings
             )
             if isinstance(await self.store.commit_together(plans), Applied):
@@ -137,16 +137,16 @@ class Dependencies(FlowBuilds):
         given = counted.gives and child is not None and not child.is_ended
         return Resolved(status, counted.group.group_state, given, skipped)
 
-    async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
+    async def _end_of(self, edge: Edge, outcome: str) -> edges.UpstreamEnd:
         passes = outcome == "success" and passes_data(edge)
         if not passes:
-            return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
+            return edges.UpstreamEnd(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
         rows = (
             await self.store.load(
                 (Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),)
             )
         ).rows[0]
-        return edges.Ended(
+        return edges.UpstreamEnd(
             edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None
         )
 

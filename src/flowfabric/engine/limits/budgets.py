@@ -204,12 +204,12 @@ class Budgets(QuotaMaintenance):
         )
         held = () if lease is None else (breach_actions.still_held(by, lease),)
 
-        def rule(around: cancels.Cancelling) -> cancels.FlowCancel | None:
+        def rule(around: cancels.CancelSnapshot) -> cancels.FlowCancel | None:
             now = next((member for member in around.members if member.id == by.id), None)
             if lease is not None and not breach_actions.holds(now, lease, around.now_ms):
                 return None
             cancel = cancels.cancel_flow_header(around, args)
-            return cancel and cancels.beside(cancel, *held, noted)
+            return cancel and cancels.with_plans(cancel, *held, noted)
 
         async with self._turns.of(flow):
             ended = await self._cancel(flow, rule, policy)

@@ -13,7 +13,7 @@ from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Update, UpdateMany, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
-from flowfabric.rules.flows.flows import FLOW
+from flowfabric.rules.flows.flow_forms import FLOW
 from flowfabric.rules.flows.wait_children import reset_groups
 from flowfabric.rules.fragments import (
     ATTEMPT,

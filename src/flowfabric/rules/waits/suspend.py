@@ -155,7 +155,9 @@ class SuspendSnapshot(Struct, frozen=True):
     signals: Sequence[Signal] = ()
 
 
-def check_stored(around: SuspendSnapshot, fields: HandleFields, args: SuspendArgs) -> EngineError | None:
+def check_stored(
+    around: SuspendSnapshot, fields: HandleFields, args: SuspendArgs
+) -> EngineError | None:
     """Checks the arguments against the stored suspension and waitpoints; these checks come last."""
     if around.suspension is not None and around.suspension.is_open:
         return StateError(StateKind.ALREADY_SUSPENDED)

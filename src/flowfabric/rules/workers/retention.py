@@ -11,7 +11,8 @@ from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Absent, After, Arg, Cond, Delete, Form, Plan, Present, Update
 from flowfabric.rules.executions.create import KEY, KEY_TIME_IS_OVER, OF_KEY
 from flowfabric.rules.flows.cancels import BACKLOG_MEMBER
-from flowfabric.rules.flows.flows import EDGE, FLOW, FLOW_UNCHANGED, named_flow
+from flowfabric.rules.flows.flow_forms import EDGE, FLOW, FLOW_UNCHANGED
+from flowfabric.rules.flows.flows import named_flow
 from flowfabric.rules.fragments import EXEC, UNCHANGED, named
 
 DEFAULT_RETENTION_MS = 86_400_000

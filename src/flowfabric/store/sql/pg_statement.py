@@ -442,7 +442,9 @@ def _wanted(form: Form, subject: Table, scope: Scope) -> str:
 def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:
     """In the index's own order, so that no statistics can lead elsewhere."""
     assert form.pick is not None
-    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.pick_args, 2)}, _NOW_MS)
+    scope = Scalars(
+        subject, kinds, {name: at for at, name in enumerate(form.pick_args, 2)}, _NOW_MS
+    )
     order = index_order(INDEXES[form.pick.index], "t.")
     return f"SELECT $1::bigint FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} ORDER BY {order} LIMIT 1"
 
