@@ -15,7 +15,7 @@ from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.plan import Applied, Arg, Form, Update
-from flowfabric.rules.limits.budgets import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
+from flowfabric.rules.limits.budget_forms import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import (

@@ -116,7 +116,7 @@ def release_leaves_the_account(patch: Patch) -> None:
 
     def release(books: Any, who: Any) -> Any:
         return [
-            plan for plan in honest(books, who) if plan.form is not budget_release.SETTLE_ACCOUNT
+            plan for plan in honest(books, who) if plan.form is not budget_release.CLOSE_ACCOUNT
         ]
 
     patch.setattr(budget_release, "release", release)
@@ -127,7 +127,7 @@ def release_below_nothing_after_a_reset(patch: Patch) -> None:
     put(
         patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec")
     )
-    put(patch, budget_release, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
+    put(patch, budget_release, "RELEASE_ALL", lambda f: with_set(f, current_value=-1))
 
 
 @mutant
@@ -163,8 +163,8 @@ def hold_does_not_raise_the_epoch(patch: Patch) -> None:
 
 @mutant
 def late_report_acts(patch: Patch) -> None:
-    honest = breach_actions.consequence
-    patch.setattr(breach_actions, "consequence", lambda *said: honest(*said[:5], None))
+    honest = breach_actions.breach_plan
+    patch.setattr(breach_actions, "breach_plan", lambda *said: honest(*said[:5], None))
 
 
 @mutant
@@ -236,7 +236,7 @@ def lowered_limits_are_not_kept(patch: Patch) -> None:
 
 @mutant
 def what_was_allowed_before_is_forgotten(patch: Patch) -> None:
-    patch.setattr(budget_changes, "formerly", lambda stored, new: {})
+    patch.setattr(budget_changes, "former_limits", lambda stored, new: {})
 
 
 @mutant

@@ -11,7 +11,8 @@ import msgspec
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy, Limits
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
-from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Charge, Report
+from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
+from flowfabric.rules.limits.budgets import BudgetRows, Charge, Report
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing.clock import ManualClock

@@ -206,7 +206,7 @@ def _overspend(action: str) -> Callable[[Snapshot], Decision]:
     """A report against a spent budget was refused."""
 
     def rule(snapshot: Snapshot) -> Decision:
-        plan = breach_actions.consequence(
+        plan = breach_actions.breach_plan(
             snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms
         )
         return Return("left alone") if plan is None else Commit(plan, "acted")

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from flowfabric.errors import Contention, ContentionKind, StateError, ValidationError
 from flowfabric.model.lease import IssueGrantArgs
-from flowfabric.model.quota import BudgetState, QuotaPolicy, Standing
+from flowfabric.model.quota import BudgetState, LimitState, QuotaPolicy
 from flowfabric.rules.claims import admission, grants
 from flowfabric.rules.claims.admission import (
     ADMITTING,
@@ -127,7 +127,7 @@ def test_a_stored_budget_that_makes_no_sense_is_not_taken_for_none(text: str) ->
 # ---- one execution
 
 
-def decided(standing: Standing | None, **around: Any) -> Decision:
+def decided(standing: LimitState | None, **around: Any) -> Decision:
     own = execution(quota_policy_id=Q, gate=str(Q), **around)
     args = IssueGrantArgs(execution_id=IDENT, worker_id="w", worker_instance_id="i", grant_ttl_ms=5)
     found = structs.replace(snapshot(own), standing=standing)
@@ -141,7 +141,7 @@ def test_nothing_is_asked_without_limits() -> None:
 
 @pytest.mark.parametrize("decision", [Return(5), Reject(Contention(ContentionKind.LEASE_CONFLICT))])
 def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
-    found = structs.replace(snapshot(execution()), standing=Standing(policy(cap=1), OTHERS))
+    found = structs.replace(snapshot(execution()), standing=LimitState(policy(cap=1), OTHERS))
     assert admission.admitted(found, decision) is decision
     other = Commit(grants.mismatch_plan(execution()))
     assert admission.admitted(found, other) is other
@@ -153,23 +153,23 @@ def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
 def test_an_admission_is_counted_under_the_version_it_was_decided_at(
     quota: QuotaPolicy, counted: bool
 ) -> None:
-    act = decided(Standing(quota, OTHERS))
+    act = decided(LimitState(quota, OTHERS))
     assert isinstance(act, Commit) and act.first == (admission.touch(quota),)
     assert act.plan.form is (ADMITTING[grants.ISSUE_GRANT] if counted else grants.ISSUE_GRANT)
     assert act.plan.form.args == grants.ISSUE_GRANT.args
 
 
 def test_unlimited_by_a_quota_nobody_defined() -> None:
-    act = decided(Standing(None))
+    act = decided(LimitState(None))
     assert isinstance(act, Commit) and act.first == ()
 
 
 @pytest.mark.parametrize(
     "standing",
     [
-        Standing(policy(cap=3), OTHERS),
-        Standing(policy(cap=3), frozenset(), OTHERS),
-        Standing(
+        LimitState(policy(cap=3), OTHERS),
+        LimitState(policy(cap=3), frozenset(), OTHERS),
+        LimitState(
             policy(cap=3),
             frozenset([UUID(int=1)]),
             frozenset([UUID(int=2)]),
@@ -177,7 +177,7 @@ def test_unlimited_by_a_quota_nobody_defined() -> None:
         ),
     ],
 )
-def test_a_full_quota_refuses(standing: Standing) -> None:
+def test_a_full_quota_refuses(standing: LimitState) -> None:
     refused = decided(standing)
     assert isinstance(refused, Reject) and refused.error.code == "concurrency_limit_exceeded"
 
@@ -185,16 +185,16 @@ def test_a_full_quota_refuses(standing: Standing) -> None:
 def test_each_holder_counts_once_and_the_one_that_asks_does_not() -> None:
     own = frozenset([IDENT.uuid])
     same = frozenset([UUID(int=1)])
-    assert isinstance(decided(Standing(policy(cap=2), same, same, same)), Commit)
-    assert isinstance(decided(Standing(policy(cap=2), same | own)), Commit)
+    assert isinstance(decided(LimitState(policy(cap=2), same, same, same)), Commit)
+    assert isinstance(decided(LimitState(policy(cap=2), same | own)), Commit)
 
 
 def test_who_holds_a_place_already_is_not_asked_again() -> None:
-    by_hand = decided(Standing(policy(cap=3), OTHERS, admitted=frozenset([IDENT.uuid])))
+    by_hand = decided(LimitState(policy(cap=3), OTHERS, admitted=frozenset([IDENT.uuid])))
     assert isinstance(by_hand, Commit) and by_hand.first == ()
-    granted = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW)
+    granted = decided(LimitState(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW)
     assert isinstance(granted, Commit) and granted.first == ()
-    lapsed = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW - 1)
+    lapsed = decided(LimitState(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW - 1)
     assert isinstance(lapsed, Reject)
 
 
@@ -203,14 +203,14 @@ def test_budgets_are_asked_before_the_quota() -> None:
         BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}),
         BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}),
     )
-    refused = decided(Standing(policy(cap=3), OTHERS, budgets=budgets))
+    refused = decided(LimitState(policy(cap=3), OTHERS, budgets=budgets))
     assert isinstance(refused, Reject) and isinstance(refused.error, StateError)
     assert refused.error.code == "budget_exceeded" and "budget b: t 2/2" in str(refused.error)
 
 
 def test_a_refusal_by_another_rule_comes_first() -> None:
     found = structs.replace(
-        snapshot(execution(), grant=grant(execution())), standing=Standing(policy(cap=3), OTHERS)
+        snapshot(execution(), grant=grant(execution())), standing=LimitState(policy(cap=3), OTHERS)
     )
     args = IssueGrantArgs(execution_id=IDENT, worker_id="w", worker_instance_id="i", grant_ttl_ms=5)
     refused = admission.admitted(found, grants.issue_claim_grant(found, args, grant_id="g"))

@@ -12,12 +12,12 @@ from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules.limits.breach_actions import (
-    consequence,
+    blocked_on_budget,
+    blocked_on_refusal,
+    breach_plan,
     detail,
-    holds,
-    refused_by,
-    still_held,
-    waits_on,
+    hold_lease,
+    lease_is_held,
 )
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
@@ -44,7 +44,7 @@ FAIL, SUSPEND = HardLimitAction.FAIL_EXECUTION, HardLimitAction.SUSPEND_EXECUTIO
 
 
 def follows(of: Execution | None, action: str = FAIL) -> Plan | None:
-    return consequence(of, action, BUDGET, BREACH, NOW)
+    return breach_plan(of, action, BUDGET, BREACH, NOW)
 
 
 def after(of: Execution, action: str, *more: Any, **columns: Any) -> MemoryStore:
@@ -139,7 +139,7 @@ def test_suspending_takes_the_lease_and_raises_the_epoch() -> None:
     )
     assert (row.attempt_timeout_at_ms, row.attempt_timeout_remaining_ms) == (None, 800)
     assert (row.blocked_on, row.blocking_detail) == (
-        refused_by(BUDGET),
+        blocked_on_refusal(BUDGET),
         f'budget {BUDGET}: é" 90/100',
     )
     assert row.current_attempt_id == before.current_attempt_id
@@ -163,7 +163,7 @@ def test_suspending_what_is_ready_keeps_it_from_being_claimed(state: str) -> Non
     assert (name_of(vector_of(row)), row.attempt_state, row.blocked_on) == (
         "BUDGET",
         state,
-        refused_by(BUDGET),
+        blocked_on_refusal(BUDGET),
     )
     assert (row.lease_epoch, row.interrupt_cause) == (before.lease_epoch, before.interrupt_cause)
     assert (load(store).grant, row.reserved_for, row.reserved_until_ms) == (None, None, None)
@@ -188,7 +188,10 @@ def test_one_that_moved_meanwhile_stops_the_commit(name: str, action: str) -> No
 
 
 def test_how_a_wait_is_named() -> None:
-    assert (waits_on(BUDGET), refused_by(BUDGET)) == (f"budget:{BUDGET}", f"refused:{BUDGET}")
+    assert (blocked_on_budget(BUDGET), blocked_on_refusal(BUDGET)) == (
+        f"budget:{BUDGET}",
+        f"refused:{BUDGET}",
+    )
     assert detail(BUDGET, "tokens", 3, 4) == f"budget {BUDGET}: tokens 3/4"
 
 
@@ -198,7 +201,7 @@ def test_how_a_wait_is_named() -> None:
 @pytest.mark.parametrize("action", [FAIL, SUSPEND])
 def test_the_holder_is_acted_upon(action: str) -> None:
     before = execution("RUNNING")
-    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before))
+    plan = breach_plan(before, action, BUDGET, BREACH, NOW, handle(before))
     assert plan is not None
     store = seeded(before, attempt(before))
     assert isinstance(commit(store, plan), Applied)
@@ -223,23 +226,23 @@ def test_a_lease_that_is_not_the_current_one_does_nothing(
     action: str, said: dict[str, Any]
 ) -> None:
     before = execution("RUNNING")
-    assert not holds(before, handle(before, **said), NOW)
-    assert consequence(before, action, BUDGET, BREACH, NOW, handle(before, **said)) is None
+    assert not lease_is_held(before, handle(before, **said), NOW)
+    assert breach_plan(before, action, BUDGET, BREACH, NOW, handle(before, **said)) is None
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name != "RUNNING"])
 def test_a_lease_that_was_given_up_does_nothing(name: str) -> None:
     before = execution(name)
-    assert not holds(before, handle(before), NOW)
-    assert consequence(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None
+    assert not lease_is_held(before, handle(before), NOW)
+    assert breach_plan(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None
 
 
 def test_a_lease_that_ran_out_does_nothing() -> None:
     before = execution("RUNNING")
     assert before.lease_expires_at_ms is not None
-    assert holds(before, handle(before), before.lease_expires_at_ms - 1)
-    assert not holds(before, handle(before), before.lease_expires_at_ms)
-    assert not holds(None, handle(before), NOW)
+    assert lease_is_held(before, handle(before), before.lease_expires_at_ms - 1)
+    assert not lease_is_held(before, handle(before), before.lease_expires_at_ms)
+    assert not lease_is_held(None, handle(before), NOW)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_a_lease_that_is_lost_before_the_commit_stops_it(
     action: str, changed: dict[str, Any]
 ) -> None:
     before = execution("RUNNING")
-    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before)) or still_held(
+    plan = breach_plan(before, action, BUDGET, BREACH, NOW, handle(before)) or hold_lease(
         before, handle(before)
     )
     store = seeded(execution("RUNNING", **changed), attempt(before))

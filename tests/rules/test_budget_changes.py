@@ -18,7 +18,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
-from flowfabric.rules.limits.budget_changes import declared, formerly, update_budget
+from flowfabric.rules.limits.budget_changes import former_limits, plain_limits, update_budget
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, books, policy
@@ -67,7 +67,7 @@ def test_the_limits_the_event_and_the_version() -> None:
         NOW,
         77,
     )
-    assert (declared(row.limits), row.limits.formerly, made.usage(store)) == (
+    assert (plain_limits(row.limits), row.limits.formerly, made.usage(store)) == (
         new,
         {"z": 0},
         {"t": 7},
@@ -129,7 +129,7 @@ def test_what_was_allowed_before(
     hard: int, once: dict[str, int], new: int, found: dict[str, int]
 ) -> None:
     stored = StoredLimits({"t": hard}, formerly=once)
-    assert formerly(stored, Limits({"t": new})) == found
+    assert former_limits(stored, Limits({"t": new})) == found
 
 
 def test_what_was_never_changed_is_stored_as_it_always_was() -> None:

@@ -29,16 +29,16 @@ from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
 from flowfabric.rules.limits.budgets import (
     BudgetRows,
-    Counted,
     Report,
-    acts,
+    UsageTally,
+    confirm_refusal,
     count,
     create_budget,
+    exhausted_dimension,
+    has_consequences,
     note_hard,
     outcome_text,
     plans,
-    spent,
-    still_refused,
 )
 from flowfabric.store.memory import MemoryStore
 
@@ -197,7 +197,7 @@ def test_one_report(used: dict[str, int], deltas: dict[str, int], result: Any) -
     )
 
 
-def settled(known: BudgetRows, found: Counted) -> MemoryStore:
+def settled(known: BudgetRows, found: UsageTally) -> MemoryStore:
     """The store of these books after what was counted is committed."""
     store = made.seeded(known)
     todo = plans(known, found)
@@ -210,7 +210,7 @@ def test_an_amount_no_store_can_hold_is_refused_by_name() -> None:
     known = books(policy(), {"a": MAX_AMOUNT})
     first, second = count(known, [report(a=1), report(a=0)]).results
     assert isinstance(first, ValidationError) and first.kind is ValidationKind.INVALID_INPUT
-    assert first.detail == f"a: {MAX_AMOUNT} and 1 more is above {MAX_AMOUNT}"
+    assert first.detail == f"a: {MAX_AMOUNT} + 1 is above {MAX_AMOUNT}"
     assert second == OK
 
 
@@ -419,7 +419,7 @@ def test_a_refusal_is_confirmed_where_room_could_be_made(
     found = count(known, [report(a=by)])
     breach = found.results[0]
     assert isinstance(breach, HardBreach)
-    todo = still_refused(known, found, breach)
+    todo = confirm_refusal(known, found, breach)
     assert bool(todo) is (holds is not None)
     if todo:
         store = made.seeded(books(LIMITS, {"a": stored}))
@@ -436,9 +436,9 @@ def test_only_known_actions_on_a_named_execution_have_consequences(action: str) 
         policy({"a": 1}, on_hard_limit=action),
         action in ("fail_execution", "suspend_execution", "cancel_flow_pending"),
     )
-    assert acts(rule, Report((), by=IDENT)) is known
-    assert acts(rule, Report(())) is False
-    assert acts(None, Report((), by=IDENT)) is False
+    assert has_consequences(rule, Report((), by=IDENT)) is known
+    assert has_consequences(rule, Report(())) is False
+    assert has_consequences(None, Report((), by=IDENT)) is False
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_only_known_actions_on_a_named_execution_have_consequences(action: str) 
     ],
 )
 def test_a_budget_at_its_limit_is_spent(used: dict[str, int], found: Any) -> None:
-    assert spent(LIMITS.limits, used) == found
+    assert exhausted_dimension(LIMITS.limits, used) == found
 
 
 def test_hard_limits_with_what_is_used_of_them() -> None:

@@ -14,19 +14,19 @@ from flowfabric.model.quota import (
     CheckAdmissionArgs,
     ConcurrencyExceeded,
     CreateQuotaPolicyArgs,
+    LimitState,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
     RateExceeded,
-    Standing,
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.rules.claims import admission
 from flowfabric.rules.claims.admission import Spent
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.limits import quotas
-from flowfabric.rules.limits.quotas import Holder, Slot
+from flowfabric.rules.limits.quotas import Slot, SlotExecution
 
 from .factory import IDENT, NOW, execution
 
@@ -41,17 +41,21 @@ def args(**said: Any) -> CheckAdmissionArgs:
 @pytest.mark.parametrize(
     ("said", "standing", "result"),
     [
-        ({}, Standing(leased=frozenset([IDENT.uuid])), AlreadyAdmitted()),
-        ({"concurrency_cap": 1}, Standing(leased=frozenset([UUID(int=1)])), ConcurrencyExceeded()),
-        ({"rate_limit": 1}, Standing(window=(NOW - 1_000,)), RateExceeded(59_000 + 7)),
+        ({}, LimitState(leased=frozenset([IDENT.uuid])), AlreadyAdmitted()),
+        (
+            {"concurrency_cap": 1},
+            LimitState(leased=frozenset([UUID(int=1)])),
+            ConcurrencyExceeded(),
+        ),
+        ({"rate_limit": 1}, LimitState(window=(NOW - 1_000,)), RateExceeded(59_000 + 7)),
         (
             {"rate_limit": 1, "window_seconds": 1},
-            Standing(window=(NOW - 999,)),
+            LimitState(window=(NOW - 999,)),
             RateExceeded(1 + 7),
         ),
     ],
 )
-def test_denied(said: dict[str, Any], standing: Standing, result: Any) -> None:
+def test_denied(said: dict[str, Any], standing: LimitState, result: Any) -> None:
     assert quotas.check_admission(args(**said), standing, NOW, "default", 7) == Return(result)
 
 
@@ -60,7 +64,7 @@ def test_admitted_under_the_version_of_the_policy_if_there_is_one(
     quota: QuotaPolicy | None,
 ) -> None:
     act = quotas.check_admission(
-        args(rate_limit=1, concurrency_cap=1), Standing(quota), NOW, "d", 0
+        args(rate_limit=1, concurrency_cap=1), LimitState(quota), NOW, "d", 0
     )
     assert isinstance(act, Commit) and act.result == Admitted()
     assert act.first == (() if quota is None else (admission.touch(quota),))
@@ -102,7 +106,7 @@ OLD = Slot(Q, str(IDENT), NOW - 30_000, None)
 def test_slots_nobody_holds(
     slot: Slot, phase: str | None, reserved: int | None, gone: bool
 ) -> None:
-    holder = None if phase is None else Holder(0, IDENT.uuid, phase, reserved)
+    holder = None if phase is None else SlotExecution(0, IDENT.uuid, phase, reserved)
     assert quotas.is_orphan(slot, holder, NOW) is gone
 
 
@@ -173,6 +177,9 @@ def test_an_id_of_another_namespace_is_not_there() -> None:
     mine, theirs = (
         CreateQuotaPolicyArgs(quota_policy_id=Q, namespace=name) for name in (None, "other")
     )
-    assert quotas.taken(None, theirs) is None and quotas.taken(POLICY, mine) is None
-    refused = quotas.taken(POLICY, theirs)
+    assert (
+        quotas.owned_elsewhere(None, theirs) is None
+        and quotas.owned_elsewhere(POLICY, mine) is None
+    )
+    refused = quotas.owned_elsewhere(POLICY, theirs)
     assert refused is not None and refused.code == "quota_policy_not_found"

@@ -25,7 +25,7 @@ from flowfabric.model.waitpoint import (
 )
 from flowfabric.plan import Plan
 from flowfabric.rules.waits.conditions import encode
-from flowfabric.rules.waits.suspend import SuspendSnapshot, ConditionState, encode_policy, suspend
+from flowfabric.rules.waits.suspend import ConditionState, SuspendSnapshot, encode_policy, suspend
 from flowfabric.store.memory import MemoryStore
 
 from .factory import IDENT, NOW, TABLE_OF, defaults, execution, handle, run

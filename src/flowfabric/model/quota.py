@@ -69,7 +69,7 @@ class BudgetState(Struct, frozen=True):
     usage: dict[str, int]
 
 
-class Standing(Struct, frozen=True):
+class LimitState(Struct, frozen=True):
     """How an execution's limits stand: who holds a place in its quota and why, the admissions in its window, its budgets."""
 
     quota: QuotaPolicy | None = None

@@ -12,7 +12,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.lease import Grant
-from flowfabric.model.quota import Standing
+from flowfabric.model.quota import LimitState
 from flowfabric.plan import Applied, Plan
 
 
@@ -26,7 +26,7 @@ class Snapshot(Struct, frozen=True):
     lane: Lane | None = None
     edge_groups: tuple[EdgeGroup, ...] = ()
     edges: tuple[Edge, ...] = ()
-    standing: Standing | None = None
+    standing: LimitState | None = None
 
     @property
     def live_grant(self) -> Grant | None:

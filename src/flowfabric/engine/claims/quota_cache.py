@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, LimitState, QuotaPolicy
 from flowfabric.rules.claims.admission import Room, Spent, holders, room, spent
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
@@ -52,10 +52,10 @@ def quota_reads(
     ]
 
 
-def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> Standing:
+def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> LimitState:
     """From what `quota_reads` asked for."""
     leased, reserved, admitted, window = rows
-    return Standing(
+    return LimitState(
         quota,
         frozenset(row[0] for row in leased),
         frozenset(row[0] for row in reserved if row[1] >= now_ms),
@@ -101,8 +101,8 @@ class ExecutionLimits(Struct, frozen=True):
             reads += quota_reads(self.quota, now_ms)
         return reads + (budget_reads(self.budget_ids) if self.budget_ids else [])
 
-    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing:
-        found = Standing()
+    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> LimitState:
+        found = LimitState()
         if self.quota is not None:
             policy, own = next(rows), next(rows)
             current = QuotaPolicy(*policy[0])

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy
-from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Report
+from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
+from flowfabric.rules.limits.budgets import BudgetRows, Report
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 
 MAX_ROWS = 10_000

@@ -44,8 +44,8 @@ from flowfabric.rules.claims import grants
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.limits import breach_actions, budget_changes, budget_release, budgets
-from flowfabric.rules.limits.breach_actions import refused_by, waits_on
-from flowfabric.rules.limits.budgets import BudgetRows, Counted, Report
+from flowfabric.rules.limits.breach_actions import blocked_on_budget, blocked_on_refusal
+from flowfabric.rules.limits.budgets import BudgetRows, Report, UsageTally
 from flowfabric.store.port import Get, Scan, Store
 
 MAX_WAITERS = 500
@@ -162,14 +162,14 @@ class Budgets(QuotaMaintenance):
         )
 
     async def _consequence(
-        self, found: _Found, counted: Counted, breach: HardBreach, lease: HandleFields | None
+        self, found: _Found, counted: UsageTally, breach: HardBreach, lease: HandleFields | None
     ) -> HardBreach | None:
         """None when the world moved."""
         books, execution = found.books, found.execution
         assert books.policy is not None
         action = books.policy.limits.on_hard_limit
         noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
-        may = lease is None or breach_actions.holds(execution, lease, books.now_ms)
+        may = lease is None or breach_actions.lease_is_held(execution, lease, books.now_ms)
         if (
             may
             and action == HardLimitAction.CANCEL_FLOW_PENDING
@@ -178,13 +178,13 @@ class Budgets(QuotaMaintenance):
         ):
             over = not await self._cancel_pending(execution, books.budget_id, noted, lease)
             return breach if over else _acted(breach, action)
-        plan = breach_actions.consequence(
+        plan = breach_actions.breach_plan(
             execution, action, books.budget_id, breach, books.now_ms, lease
         )
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
         as_read = budgets.note_hard(books.budget_id, 1, breach.dimension, books.policy.version)
-        plans = [*budgets.still_refused(books, counted, breach), plan, as_read]
+        plans = [*budgets.confirm_refusal(books, counted, breach), plan, as_read]
         if not isinstance(await self.store.commit_together(plans), Applied):
             return None
         assert execution is not None
@@ -202,11 +202,11 @@ class Budgets(QuotaMaintenance):
         args = CancelFlowArgs(
             flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy
         )
-        held = () if lease is None else (breach_actions.still_held(by, lease),)
+        held = () if lease is None else (breach_actions.hold_lease(by, lease),)
 
         def rule(around: cancels.CancelSnapshot) -> cancels.FlowCancel | None:
             now = next((member for member in around.members if member.id == by.id), None)
-            if lease is not None and not breach_actions.holds(now, lease, around.now_ms):
+            if lease is not None and not breach_actions.lease_is_held(now, lease, around.now_ms):
                 return None
             cancel = cancels.cancel_flow_header(around, args)
             return cancel and cancels.with_plans(cancel, *held, noted)
@@ -275,7 +275,10 @@ class Budgets(QuotaMaintenance):
         """Executions that wait for a budget that has room again can be claimed; how many."""
         ident = budget_validation.budget_id(budget)
         books = await read_books(self.store, ident)
-        if books.policy is not None and budgets.spent(books.policy.limits, books.usage) is not None:
+        if (
+            books.policy is not None
+            and budgets.exhausted_dimension(books.policy.limits, books.usage) is not None
+        ):
             return 0
         done = 0
         while True:
@@ -316,7 +319,7 @@ class Budgets(QuotaMaintenance):
         if (
             policy is None
             or policy.changed_at_ms is None
-            or budgets.spent(policy.limits, books.usage) is not None
+            or budgets.exhausted_dimension(policy.limits, books.usage) is not None
         ):
             return -1
         return policy.changed_at_ms
@@ -440,7 +443,7 @@ class Budgets(QuotaMaintenance):
 
 def _waiters(budget: UUID) -> tuple[Scan, ...]:
     """Those held back at a claim, and those held because of their report."""
-    groups = (waits_on(budget), refused_by(budget))
+    groups = (blocked_on_budget(budget), blocked_on_refusal(budget))
     return tuple(
         Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=CORE_COLUMNS)
         for group in groups

@@ -38,7 +38,7 @@ from flowfabric.model.quota import (
 from flowfabric.plan import Applied
 from flowfabric.rules.claims.admission import Spent, holders, room
 from flowfabric.rules.limits import quotas
-from flowfabric.rules.limits.quotas import Holder, Slot
+from flowfabric.rules.limits.quotas import Slot, SlotExecution
 from flowfabric.store.port import GetAll, Scan
 
 log = logging.getLogger("flowfabric.quotas")
@@ -162,10 +162,11 @@ class QuotaMaintenance(Quotas):
             }
             keys = [(ident.partition_index, ident.uuid) for ident in slots]
             loaded = await self.store.load(
-                (GetAll("ff_exec_core", keys, Holder.__struct_fields__),)
+                (GetAll("ff_exec_core", keys, SlotExecution.__struct_fields__),)
             )
             known = {
-                holder.execution_id: holder for holder in (Holder(*row) for row in loaded.rows[0])
+                holder.execution_id: holder
+                for holder in (SlotExecution(*row) for row in loaded.rows[0])
             }
             gone = [
                 i

@@ -25,13 +25,13 @@ from flowfabric.model.quota import (
     CheckAdmissionArgs,
     CreateQuotaPolicyArgs,
     LimitScope,
+    LimitState,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyAlreadySatisfied,
     QuotaPolicyCreated,
     Rejected,
     Released,
-    Standing,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
@@ -60,7 +60,7 @@ class Quotas(Signals):
         )
         if isinstance(answer, Applied):
             return QuotaPolicyCreated(ident)
-        refused = quotas.taken(await self._quota(ident), args)
+        refused = quotas.owned_elsewhere(await self._quota(ident), args)
         if refused is not None:
             raise refused
         return QuotaPolicyAlreadySatisfied(ident)
@@ -108,7 +108,7 @@ class Quotas(Signals):
         said = structs.replace(args, quota_policy_id=ident, execution_id=own)
         extra = self._random.randint(0, jitter)
 
-        async def load() -> tuple[int, Standing]:
+        async def load() -> tuple[int, LimitState]:
             return await self._standing(said, dimension)
 
         async with self._turns.of(ident):
@@ -118,9 +118,9 @@ class Quotas(Signals):
             )
         return result
 
-    async def _standing(self, args: CheckAdmissionArgs, dimension: str) -> tuple[int, Standing]:
+    async def _standing(self, args: CheckAdmissionArgs, dimension: str) -> tuple[int, LimitState]:
         now = await self.store.now_ms() if args.now is None else args.now
-        wanted = quotas.asked(args)
+        wanted = quotas.policy_of(args)
         window = quota_reads(wanted, now, dimension=dimension)
         own = Get(
             "ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",)

@@ -114,7 +114,9 @@ class UsageBatcher:
         self, books: BudgetRows, jobs: list[_Job], results: Sequence[object]
     ) -> int | None:
         for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
-            if isinstance(result, HardBreach) and budgets.acts(books.policy, job.report):
+            if isinstance(result, HardBreach) and budgets.has_consequences(
+                books.policy, job.report
+            ):
                 return at
         return None
 

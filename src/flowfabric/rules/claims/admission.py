@@ -16,7 +16,7 @@ from flowfabric.errors import (
     StateKind,
 )
 from flowfabric.model.budget import limits_of
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, LimitState, QuotaPolicy
 from flowfabric.plan import (
     Add,
     After,
@@ -155,7 +155,7 @@ class Spent(Struct, frozen=True):
 
 def spent(budget: BudgetState) -> Spent | None:
     """The first dimension by name that sits on its hard limit or above. A limit of 0 is none."""
-    found = budgets.spent(limits_of(budget.policy_json), budget.usage)
+    found = budgets.exhausted_dimension(limits_of(budget.policy_json), budget.usage)
     return None if found is None else Spent(budget.budget_id, *found)
 
 
@@ -183,7 +183,7 @@ def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
     return structs.replace(decision, plan=plan, first=(*decision.first, touch(quota)))
 
 
-def _refused(standing: Standing, own: UUID, now_ms: int) -> EngineError | None:
+def _refused(standing: LimitState, own: UUID, now_ms: int) -> EngineError | None:
     for budget in standing.budgets:
         found = spent(budget)
         if found is not None:
@@ -193,7 +193,7 @@ def _refused(standing: Standing, own: UUID, now_ms: int) -> EngineError | None:
     return no_room(quota, left, now_ms) if quota is not None and left.left == 0 else None
 
 
-def holders(standing: Standing) -> frozenset[UUID]:
+def holders(standing: LimitState) -> frozenset[UUID]:
     """Each once, however many reasons it has to hold a place."""
     return standing.leased | standing.reserved | standing.admitted
 
@@ -343,6 +343,6 @@ def hold_back(candidate: Candidate, breach: Spent, now_ms: int) -> Plan:
         execution_id=candidate.execution_id,
         version=candidate.version,
         detail=breach.detail,
-        blocked_on=breach_actions.waits_on(breach.budget_id),
+        blocked_on=breach_actions.blocked_on_budget(breach.budget_id),
         now=now_ms,
     )

@@ -1,4 +1,4 @@
-"""What the refusal of a report does to the execution that it names, where its budget says so."""
+"""What a budget does to an execution whose report it refuses."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from flowfabric.rules.states import entering, is_ended
 
 BREACHED = "budget_breached"
 INTERRUPTED = "budget"
-"""Why an attempt was interrupted whose report had no room."""
+"""The interrupt cause of an attempt whose report was refused."""
 REFUSED = "refused:"
-"""Begins what an execution is blocked on whose report had no room: it goes on with a reset, a release or other limits, whatever
-room there is for less."""
-_TOLD = operator_event(BREACHED, Arg("details"))
+"""Prefix of what an execution is blocked on after a refused report. Only a reset, a release or new
+limits unblock it, whatever room the budget has for smaller reports."""
+_BREACH_EVENT = operator_event(BREACHED, Arg("details"))
 _ALIVE = (Cond("current_lease_id", "=", Arg("lease_id")), Cond("lease_expires_at_ms", ">", Now()))
 OVERSPEND = endings("overspend", "failed", told=BREACHED)
 OVERSPEND_HELD = endings("overspend_held", "failed", told=BREACHED, fence=_ALIVE).leased
 STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
-_HELD_BACK = {
+_BLOCKED = {
     **entering("BUDGET", detail=Arg("detail")),
     "blocked_on": Arg("blocked_on"),
 }
@@ -54,7 +54,7 @@ def _hold_running(name: str, *fence: Cond) -> Form:
             {
                 **MOVED_AT_ARG,
                 **RELEASED,
-                **_HELD_BACK,
+                **_BLOCKED,
                 "attempt_state": "attempt_interrupted",
                 "interrupt_cause": INTERRUPTED,
                 "lease_epoch": Add(1),
@@ -74,7 +74,7 @@ def _hold_running(name: str, *fence: Cond) -> Form:
         ),
         drop_grant(),
         held_event("revoked", "budget", at=Arg("now")),
-        _TOLD,
+        _BREACH_EVENT,
     )
 
 
@@ -85,20 +85,20 @@ HOLD_READY = Form(
     Update(
         EXEC,
         (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")),
-        {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK},
+        {**MOVED_AT_ARG, **UNRESERVED, **_BLOCKED},
     ),
     drop_grant(),
-    _TOLD,
+    _BREACH_EVENT,
 )
 
 
-def waits_on(budget: UUID | str) -> str:
-    """What an execution that waits for a budget is blocked on."""
+def blocked_on_budget(budget: UUID | str) -> str:
+    """The `blocked_on` of an execution that waits for a budget."""
     return f"budget:{budget}"
 
 
-def refused_by(budget: UUID | str) -> str:
-    """What an execution is blocked on whose report a budget refused."""
+def blocked_on_refusal(budget: UUID | str) -> str:
+    """The `blocked_on` of an execution whose report a budget has refused."""
     return f"{REFUSED}{budget}"
 
 
@@ -106,30 +106,24 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
     return f"budget {budget}: {dimension} {used}/{limit}"
 
 
-def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """Whether this lease is the current, live one: a late report is counted and never acts."""
+def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) -> bool:
+    """Whether the lease is current and live. A late report is counted but has no consequences."""
     if (
         execution is None
         or execution.ownership_state != "leased"
         or (execution.lease_expires_at_ms or 0) <= now
     ):
         return False
-    stored = (
-        execution.current_lease_id,
-        execution.lease_epoch,
-        execution.attempt_index,
-        execution.current_worker_instance_id,
-    )
-    return stored == (
-        lease.lease_id,
-        lease.lease_epoch,
-        lease.attempt_index,
-        lease.worker_instance_id,
+    return (
+        execution.current_lease_id == lease.lease_id
+        and execution.lease_epoch == lease.lease_epoch
+        and execution.attempt_index == lease.attempt_index
+        and execution.current_worker_instance_id == lease.worker_instance_id
     )
 
 
-def still_held(execution: Execution, lease: HandleFields) -> Plan:
-    """Changes nothing; is refused when the lease does not hold at the commit."""
+def hold_lease(execution: Execution, lease: HandleFields) -> Plan:
+    """A plan that changes nothing, and is refused if the lease is not held at the commit."""
     return STILL_HELD(
         partition_key=execution.partition_key,
         execution_id=execution.execution_id,
@@ -140,7 +134,7 @@ def still_held(execution: Execution, lease: HandleFields) -> Plan:
     )
 
 
-def consequence(
+def breach_plan(
     execution: Execution | None,
     action: str,
     budget: UUID,
@@ -148,34 +142,27 @@ def consequence(
     now: int,
     lease: HandleFields | None = None,
 ) -> Plan | None:
-    """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of the worker that reported."""
-    if (
-        execution is None
-        or is_ended(execution)
-        or (lease is not None and not holds(execution, lease, now))
-    ):
+    """The plan for the execution, if any. `lease` is that of the worker that reported."""
+    if execution is None or is_ended(execution):
         return None
-    told = {"details": _details(budget, breach, action)}
-    if action == HardLimitAction.FAIL_EXECUTION:
-        reason = f"budget_exceeded:{budget}:{breach.dimension}"
-        if lease is None:
-            return OVERSPEND.plan(execution, reason, now, **told)
-        return OVERSPEND_HELD(
-            **named(execution),
-            **lease_of(execution),
-            reason=reason,
-            now=now,
-            **told,
-        )
-    if action != HardLimitAction.SUSPEND_EXECUTION:
+    if lease is not None and not lease_is_held(execution, lease, now):
         return None
     values: dict[str, Any] = {
         **named(execution),
         **lease_of(execution),
-        **told,
         "now": now,
+        "details": _details(budget, breach, action),
+    }
+    if action == HardLimitAction.FAIL_EXECUTION:
+        reason = f"budget_exceeded:{budget}:{breach.dimension}"
+        if lease is None:
+            return OVERSPEND.plan(execution, reason, now, details=values["details"])
+        return OVERSPEND_HELD(**values, reason=reason)
+    if action != HardLimitAction.SUSPEND_EXECUTION:
+        return None
+    values |= {
         "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),
-        "blocked_on": refused_by(budget),
+        "blocked_on": blocked_on_refusal(budget),
     }
     if execution.ownership_state == "leased":
         return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(**values)
@@ -185,11 +172,11 @@ def consequence(
 
 
 def _details(budget: UUID, breach: HardBreach, action: str) -> str:
-    said = {
+    details = {
         "budget_id": str(budget),
         "dimension": breach.dimension,
         "current_usage": breach.current_usage,
         "hard_limit": breach.hard_limit,
         "action": action,
     }
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(details, separators=(",", ":"), ensure_ascii=False)
