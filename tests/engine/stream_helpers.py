@@ -25,7 +25,7 @@ from flowfabric.model.stream import (
     StreamMeta,
     Visibility,
 )
-from flowfabric.rules.streams.streams import META
+from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
 
 PATCH = DurableSummary()

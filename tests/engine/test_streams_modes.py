@@ -23,8 +23,8 @@ from flowfabric.model.stream import (
 )
 from flowfabric.plan import Applied, Arg, Form, Update
 from flowfabric.rules.streams.merge_patch import merge
-from flowfabric.rules.streams.streams import _STREAM as OF_STREAM
-from flowfabric.rules.streams.streams import SUMMARY
+from flowfabric.rules.streams.stream_forms import STREAM as OF_STREAM
+from flowfabric.rules.streams.stream_forms import SUMMARY
 from flowfabric.testing import ManualClock
 
 from .helpers import dump, refused, running

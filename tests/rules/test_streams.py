@@ -25,7 +25,7 @@ from flowfabric.model.stream import (
     StreamMeta,
 )
 from flowfabric.plan import Applied, Form, Plan, Refused
-from flowfabric.rules.streams import streams
+from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.frames import decode_fields
 from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.memory import MemoryStore
@@ -138,7 +138,7 @@ def test_the_form_follows_from_what_is_to_be_seen_to(
 
 
 def test_every_form_has_a_name_of_its_own() -> None:
-    several: list[Form] = [streams.PLAIN, streams.FORGET_FRAME, *streams.FORMS.values()]
+    several: list[Form] = [streams.PLAIN, stream_forms.FORGET_FRAME, *streams.FORMS.values()]
     assert len({form.name for form in several}) == len(several) == 8
 
 
@@ -257,8 +257,8 @@ def test_a_store_ends_up_with_what_is_known() -> None:
 
 
 def _stored(store: MemoryStore) -> tuple[list[Any], list[Any], list[Any]]:
-    found = run(store.dump((streams.META, streams.FRAME, streams.SUMMARY)))
-    return found[streams.META], found[streams.FRAME], found[streams.SUMMARY]
+    found = run(store.dump((stream_forms.META, stream_forms.FRAME, stream_forms.SUMMARY)))
+    return found[stream_forms.META], found[stream_forms.FRAME], found[stream_forms.SUMMARY]
 
 
 def test_the_plain_way_leaves_what_the_full_one_does() -> None:
@@ -375,11 +375,11 @@ def test_the_stored_document() -> None:
     ],
 )
 def test_durable_frames_are_overdue_beyond_the_slack(meta: dict[str, int], over: int) -> None:
-    assert streams.overdue(begun(**meta)) == over
+    assert streams.frames_over_cap(begun(**meta)) == over
 
 
 def test_nothing_is_overdue_before_the_stream_has_begun() -> None:
-    assert streams.overdue(new(0)) == 0
+    assert streams.frames_over_cap(new(0)) == 0
 
 
 def test_durable_frames_go_up_to_the_bound() -> None:
@@ -393,7 +393,7 @@ def test_durable_frames_go_up_to_the_bound() -> None:
         given["trim_best_effort"],
     ) == (290, NOW - 5, 0, 0)
     assert (meta_of(made).durable_trimmed, meta_of(made).durable_count) == (290, 301)
-    assert streams.overdue(made.stream) == 0
+    assert streams.frames_over_cap(made.stream) == 0
     assert len(rows(made)) == 1
 
 
@@ -490,6 +490,6 @@ def test_only_live_frames_move_the_rate() -> None:
 def test_the_outcome_can_be_told_again(mode: FrameMode, version: int | None) -> None:
     made = appended(new(), frame(b'{"a":1}', mode, seq=5))
     (row,) = rows(made)
-    again = streams.written(HELD, row["ts_ms"], row["seq"], row["number"], row["fields"])
+    again = streams.outcome_of_stored(HELD, row["ts_ms"], row["seq"], row["number"], row["fields"])
     assert again == made.outcomes[0]
     assert again.summary_version == version

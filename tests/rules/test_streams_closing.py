@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flowfabric.errors import NotFound
 from flowfabric.model.lease import HandleFields
 from flowfabric.rules.streams import streams
-from flowfabric.rules.streams.streams import AttemptEnd, Standing
+from flowfabric.rules.streams.streams import AttemptEnd, StreamExecution
 
 from .factory import NOW, execution, handle, snapshot
 
@@ -35,7 +35,7 @@ def test_why_an_append_is_refused(
 ) -> None:
     outcome = {"outcome": "success"} if vector == "ENDED" else {}
     found = execution(vector, **outcome, **columns)
-    error = streams.why_refused(snapshot(found), handle(found, **shown))
+    error = streams.refusal(snapshot(found), handle(found, **shown))
     assert (None if error is None else error.code) == code
 
 
@@ -43,13 +43,13 @@ def test_what_is_not_there_is_not_found() -> None:
     found = execution("RUNNING")
     nobody: HandleFields = handle(found)
     for around, what in ((snapshot(None), "execution"), (snapshot(found, attempt=None), "attempt")):
-        error = streams.why_refused(around, nobody)
+        error = streams.refusal(around, nobody)
         assert isinstance(error, NotFound) and error.entity == what
 
 
 # ---- when it is over
 
-GOES_ON = Standing("active", 0, "leased", None, None, NOW)
+GOES_ON = StreamExecution("active", 0, "leased", None, None, NOW)
 OPEN = AttemptEnd(0, None, None, None)
 
 
@@ -75,10 +75,10 @@ OPEN = AttemptEnd(0, None, None, None)
     ],
 )
 @pytest.mark.parametrize(
-    "now", [GOES_ON, Standing("terminal", 1, "unowned", "lease_expired", NOW, NOW)]
+    "now", [GOES_ON, StreamExecution("terminal", 1, "unowned", "lease_expired", NOW, NOW)]
 )
 def test_an_attempt_that_ended_says_why(
-    outcome: str | None, why: str | None, reason: str, now: Standing
+    outcome: str | None, why: str | None, reason: str, now: StreamExecution
 ) -> None:
     assert streams.closure(now, AttemptEnd(0, NOW - 7, outcome, why)) == (NOW - 7, reason)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from flowfabric.errors import EngineError
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
-from flowfabric.rules.streams.streams import META
+from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import EVENT_PAGE, GetAll, Store
 from flowfabric.store.schema import TABLES
 from flowfabric.store.wakeups import Topic

@@ -24,7 +24,7 @@ from flowfabric.model.stream import (
 )
 from flowfabric.plan import Answer, Applied, Refused
 from flowfabric.rules.decision import Snapshot
-from flowfabric.rules.streams import streams
+from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.port import Get, GetAll, Read, Scan, Store
 
@@ -165,13 +165,13 @@ class StreamWriter:
         return [known[frame.seq] if frame.seq in known else next(fresh) for frame in job.frames]
 
     async def _check_lease(self, job: _Job) -> None:
-        refused = streams.why_refused(await self._look(job.handle), job.handle)
+        refused = streams.refusal(await self._look(job.handle), job.handle)
         if refused is not None:
             raise refused
 
     async def _bound(self, stream: Stream) -> Bound | None:
         """Up to where old frames go, when it is time for that."""
-        over = streams.overdue(stream)
+        over = streams.frames_over_cap(stream)
         if not over:
             return None
         read = Scan(
@@ -191,9 +191,11 @@ class StreamWriter:
         """The stream as it is, with its document where that is patched; and what was written under the callers' numbers."""
         patches = any(type(frame.mode) is DurableSummary for frame in job.frames)
         reads: list[Read] = [
-            Get(streams.META, self.key),
+            Get(stream_forms.META, self.key),
             Get("ff_exec_core", self.key[:2], ("policy",)),
-            GetAll(streams.SUMMARY, [self.key] if patches else [], ("document_json", "version")),
+            GetAll(
+                stream_forms.SUMMARY, [self.key] if patches else [], ("document_json", "version")
+            ),
         ]
         reads += [
             Scan("frames_by_caller", self._group, (frame.seq - 1,), frame.seq, 1, _WRITTEN)
@@ -208,7 +210,11 @@ class StreamWriter:
             else None,
             _cap(policy[0][0] if policy else None),
         )
-        return {row[0]: streams.written(job.handle, *row[1:]) for rows in written for row in rows}
+        return {
+            row[0]: streams.outcome_of_stored(job.handle, *row[1:])
+            for rows in written
+            for row in rows
+        }
 
 
 class _Post:
@@ -288,7 +294,7 @@ class StreamWriters:
 
 def _needs_a_look(stream: Stream, frames: Sequence[Frame]) -> bool:
     """Frames to be written once only, a document that is not at hand, or old frames that have to go."""
-    if streams.overdue(stream):
+    if streams.frames_over_cap(stream):
         return True
     return any(
         frame.seq is not None or (stream.summary is None and type(frame.mode) is DurableSummary)

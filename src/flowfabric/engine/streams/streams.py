@@ -30,7 +30,7 @@ from flowfabric.model.stream import (
     Visibility,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.streams import streams
+from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.frames import check_batch, check_frame, decode_fields
 from flowfabric.rules.workers import retention
 from flowfabric.store.port import Get, Scan, Store
@@ -54,7 +54,7 @@ class Page(Struct, frozen=True):
     @property
     def is_over(self) -> bool:
         """The attempt ended and cannot go on."""
-        return self.closed is not None and self.closed[1] not in streams.TAKEN_BACK
+        return self.closed is not None and self.closed[1] not in streams.LEASE_LOST_CAUSES
 
     @property
     def never_comes(self) -> bool:
@@ -144,7 +144,7 @@ class Streams(Budgets):
     ) -> SummaryDocument | None:
         """The document the summary frames of an attempt have made so far."""
         read = Get(
-            streams.SUMMARY,
+            stream_forms.SUMMARY,
             key_of(execution, attempt_index),
             ("document_json", "version", "patch_kind", "last_updated_ms", "first_applied_ms"),
         )
@@ -160,7 +160,8 @@ class Streams(Budgets):
             await self.store.load((Scan("expiring_frames", upto=now, limit=size, columns=columns),))
         ).rows[0]
         plans = [
-            streams.FORGET_FRAME(**dict(zip(columns, row, strict=True)), now=now) for row in rows
+            stream_forms.FORGET_FRAME(**dict(zip(columns, row, strict=True)), now=now)
+            for row in rows
         ]
         return (
             sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
@@ -229,7 +230,7 @@ class Streams(Budgets):
             (
                 Scan(index, group, after, None if upper is None else upper[0], count, _SHOWN),
                 Get("ff_attempt", key, streams.AttemptEnd.__struct_fields__),
-                Get("ff_exec_core", key[:2], streams.Standing.__struct_fields__),
+                Get("ff_exec_core", key[:2], streams.StreamExecution.__struct_fields__),
             )
         )
         rows, attempt, execution = loaded.rows
@@ -237,7 +238,7 @@ class Streams(Budgets):
             return None
         if upper is not None and upper[1] is not None:
             rows = [row for row in rows if row[:2] <= upper]
-        state = streams.Standing(*execution[0])
+        state = streams.StreamExecution(*execution[0])
         closed = streams.closure(state, streams.AttemptEnd(*attempt[0])) if attempt else None
         frames = tuple(
             StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields))
