@@ -19,7 +19,7 @@ from flowfabric.loops.leader_only import LeaderOnly
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.model.waitpoint import Seeded
+from flowfabric.model.signing_key import Seeded
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Row

@@ -20,7 +20,7 @@ from flowfabric.codec.token import (
 )
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.rules.waits import signing_keys as key_rules
 
 NOW = 1_000_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from flowfabric.codec.token import fingerprint, mint, redacted, verify
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 
 from .test_token import EXECUTION, K1, K2, NOW, TOKEN, WAITPOINT, retired
 

@@ -9,7 +9,7 @@ import pytest
 from flowfabric.codec.token import fingerprint, redacted, verify
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 
 EXECUTION = ExecutionId("{fp:0}:11111111-1111-4111-8111-111111111111")
 WAITPOINT = UUID("22222222-2222-4222-8222-222222222222")

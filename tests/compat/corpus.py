@@ -23,7 +23,7 @@ from flowfabric.ids import (
     partition_of,
 )
 from flowfabric.model.lease import BackendTag, HandleFields
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 
 FILE = Path(__file__).parent / "vectors" / "corpus.json"
 UUIDS = (

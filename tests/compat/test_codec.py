@@ -24,7 +24,7 @@ from flowfabric.ids import (
     parse_uuid,
     partition_of,
 )
-from flowfabric.model.waitpoint import HmacKey
+from flowfabric.model.signing_key import HmacKey
 
 SAMPLES: dict[str, list[dict[str, Any]]] = {}
 for _line in (Path(__file__).parent / "vectors" / "codec.jsonl").read_text().splitlines():

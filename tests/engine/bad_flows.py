@@ -15,12 +15,12 @@ from flowfabric.model.flow import (
     CreateFlowArgs,
     EdgePolicy,
     GraphEdge,
-    Outgoing,
     ResolveDependencyArgs,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
     WaitTimeout,
 )
+from flowfabric.model.flow_views import Outgoing
 
 from .bad_common import (
     IDS,

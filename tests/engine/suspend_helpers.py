@@ -11,12 +11,12 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Claimed, ClaimResumedArgs, Handle
+from flowfabric.model.signing_key import Seeded
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,
     DeliverSignalArgs,
     FreshWaitpoint,
-    Seeded,
     Signal,
     SignalAccepted,
     SignalDuplicate,

@@ -7,8 +7,12 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.flows import CancelReconciler
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy, FlowCancelled
-from flowfabric.model.flow_cancels import PartiallyCancelled
+from flowfabric.model.flow import (
+    CancelFlowArgs,
+    CancelFlowPolicy,
+    FlowCancelled,
+    PartiallyCancelled,
+)
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, rows_of, states, submit

@@ -17,12 +17,11 @@ from flowfabric.model.flow import (
     MAX_CYCLE_NODES,
     FlowSubmitted,
     GraphEdge,
-    Incoming,
-    Outgoing,
     Staged,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
+from flowfabric.model.flow_views import Incoming, Outgoing
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import (

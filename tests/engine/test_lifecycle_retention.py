@@ -13,7 +13,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
-from flowfabric.model.flow import Parent
+from flowfabric.model.flow_links import Parent
 from flowfabric.model.policy import ExecutionPolicy, RetentionPolicy, StreamPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.store.port import Scan

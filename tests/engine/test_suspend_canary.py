@@ -13,9 +13,9 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
-    HmacKey,
     OperatorOnly,
     UsePending,
     all_of_waitpoints,

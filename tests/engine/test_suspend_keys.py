@@ -9,16 +9,15 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import Conflict, ConflictKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
-    FreshWaitpoint,
     KidListing,
-    OperatorOnly,
     Rotated,
     RotationEntry,
     RotationNoop,
     Seeded,
 )
+from flowfabric.model.waitpoint import FreshWaitpoint, OperatorOnly
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import change_row

@@ -5,7 +5,8 @@ from __future__ import annotations
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.model.execution import ReplayExecutionArgs
-from flowfabric.model.flow import EdgeGroup, Member
+from flowfabric.model.flow import EdgeGroup
+from flowfabric.model.flow_links import Member
 from flowfabric.model.state import PublicState
 from flowfabric.store.port import GetAll
 from flowfabric.testing import ManualClock

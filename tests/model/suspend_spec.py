@@ -8,15 +8,12 @@ from uuid import UUID
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleKind
+from flowfabric.model.signing_key import AlreadySeeded, Rotated, RotationNoop, Seeded
 from flowfabric.model.waitpoint import (
-    AlreadySeeded,
     ConditionMet,
     PendingWaitpoint,
     Resumed,
     ResumeSignal,
-    Rotated,
-    RotationNoop,
-    Seeded,
     SignalAccepted,
     SignalDuplicate,
     Single,

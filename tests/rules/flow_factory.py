@@ -9,7 +9,8 @@ from uuid import UUID
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy, Flow, Member
+from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy, Flow
+from flowfabric.model.flow_links import Member
 from flowfabric.rules.decision import Decision, Reject
 from flowfabric.rules.flows.flows import edge_text, member_of
 from flowfabric.store.memory import MemoryStore

@@ -18,9 +18,9 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     EdgePolicy,
-    Upstream,
     stored_edge_policy,
 )
+from flowfabric.model.flow_links import Upstream
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.flows import edges

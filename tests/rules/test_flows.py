@@ -19,11 +19,10 @@ from flowfabric.model.flow import (
     CreateFlowArgs,
     Edge,
     Flow,
-    Member,
-    Parent,
     Staged,
     StageDependencyEdgeArgs,
 )
+from flowfabric.model.flow_links import Member, Parent
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.flows import flow_fields, flow_forms, flows

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from flowfabric.codec.token import mint, verify
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
     KidListing,

@@ -12,11 +12,11 @@ from flowfabric import model
 from flowfabric.codec.token import sealed
 from flowfabric.engine.waits.suspend import _Outcome
 from flowfabric.model.lease import Handle, HandleKind
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,
     DeliverSignalArgs,
-    HmacKey,
     PendingWaitpoint,
     Suspended,
     Suspension,

@@ -9,12 +9,12 @@ import msgspec
 
 from flowfabric.codec.token import mint, sealed
 from flowfabric.model.execution import Execution
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     Condition,
     DeliverSignalArgs,
     FreshWaitpoint,
-    HmacKey,
     ResumePolicy,
     Signal,
     Single,

@@ -13,7 +13,8 @@ from flowfabric.engine.flows.child_flows import ChildFlows
 from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs
-from flowfabric.model.flow import Parent, SubmitFlowArgs
+from flowfabric.model.flow import SubmitFlowArgs
+from flowfabric.model.flow_links import Parent
 from flowfabric.sdk.children import JOIN, family
 from flowfabric.sdk.options import Options
 from flowfabric.testing import ManualClock

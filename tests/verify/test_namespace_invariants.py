@@ -14,7 +14,8 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.flow import CancelFlowArgs, GraphEdge, Parent, SubmitFlowArgs
+from flowfabric.model.flow import CancelFlowArgs, GraphEdge, SubmitFlowArgs
+from flowfabric.model.flow_links import Parent
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.model.waitpoint import (
     DeliverSignalArgs,

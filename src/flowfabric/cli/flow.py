@@ -18,7 +18,7 @@ from flowfabric.cli.flow_view import FLOW_STYLES, clean, view_flow
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS
-from flowfabric.model.flow import FlowListed, FlowSnapshot
+from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
 STDOUT = "-"

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
-from flowfabric.model.flow import Edge, EdgeGroupSnapshot, FlowSnapshot, Member
+from flowfabric.model.flow import Edge
+from flowfabric.model.flow_links import Member
+from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state, passes_data
 from flowfabric.store.port import GetAll
 

@@ -21,19 +21,13 @@ from flowfabric.model.flow import (
     DependencyApplied,
     Edge,
     EdgePolicy,
-    EdgeSnapshot,
     Flow,
     FlowAlreadyExists,
     FlowAlreadyTerminal,
     FlowCancelled,
     FlowCreated,
-    FlowListed,
-    FlowSnapshot,
     FlowSubmitted,
-    FlowSummary,
-    Incoming,
-    Member,
-    Outgoing,
+    PartiallyCancelled,
     Reconciled,
     Resolved,
     ResolveDependencyArgs,
@@ -42,7 +36,15 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
     WaitTimeout,
 )
-from flowfabric.model.flow_cancels import PartiallyCancelled
+from flowfabric.model.flow_links import Member
+from flowfabric.model.flow_views import (
+    EdgeSnapshot,
+    FlowListed,
+    FlowSnapshot,
+    FlowSummary,
+    Incoming,
+    Outgoing,
+)
 from flowfabric.model.lease import EndArgs, Handle
 
 

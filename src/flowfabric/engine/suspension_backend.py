@@ -11,17 +11,14 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter, SignalEvent
 from flowfabric.model.execution import Page
 from flowfabric.model.lease import Handle, LeaseFence
+from flowfabric.model.signing_key import AlreadySeeded, KidListing, RotationEntry, Seeded
 from flowfabric.model.waitpoint import (
-    AlreadySeeded,
     ApprovalSignalArgs,
     ConditionMet,
     DeliverSignalArgs,
-    KidListing,
     PendingWaitpoint,
     Resumed,
     ResumeSignal,
-    RotationEntry,
-    Seeded,
     SignalAccepted,
     SignalDuplicate,
     SuspendArgs,

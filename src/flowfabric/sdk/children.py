@@ -20,7 +20,8 @@ from msgspec import Raw, Struct, structs
 from flowfabric.errors import StateError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
-from flowfabric.model.flow import ENDED, GraphEdge, Member, Parent, SubmitFlowArgs
+from flowfabric.model.flow import ENDED, GraphEdge, SubmitFlowArgs
+from flowfabric.model.flow_links import Member, Parent
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
 from flowfabric.model.waitpoint import ConditionMet, ReasonCode, Single, SuspendArgs, UsePending
 from flowfabric.sdk.exceptions import ChildFailed, Retry, StepError

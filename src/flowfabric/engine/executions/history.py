@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from flowfabric.codec.history_cursor import decode_place, encode_place
+from flowfabric.codec.history_cursor import decode_history_cursor, encode_history_cursor
 from flowfabric.engine import validation
 from flowfabric.engine.workers.retention import Retention
 from flowfabric.errors import NotFound
@@ -90,7 +90,7 @@ class History(Retention):
     async def _history_of(
         self, ident: ExecutionId, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        place = None if after is None else Place(*decode_place(str(ident), after))
+        place = None if after is None else Place(*decode_history_cursor(str(ident), after))
         lives = await self._lives([(ident.partition_index, ident.uuid)], MAX_EXPLAINING)
         if not lives:
             raise NotFound("execution", ident)
@@ -106,7 +106,9 @@ class History(Retention):
         ran = history.last_attempt(page, None if place is None else place.attempt)
         end = history.place_of(page, place, ran)
         cursor = (
-            encode_place(str(ident), end.key, end.told, end.attempt) if len(lines) > size else None
+            encode_history_cursor(str(ident), end.key, end.told, end.attempt)
+            if len(lines) > size
+            else None
         )
         return await self._named(history.once(page, None if place is None else place.key), cursor)
 
@@ -146,7 +148,7 @@ class History(Retention):
     async def _history_of_flow(
         self, ident: UUID, size: int, after: str | None
     ) -> Page[HistoryEntry]:
-        key = None if after is None else decode_place(str(ident), after)[0]
+        key = None if after is None else decode_history_cursor(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
         found = (await self.store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
         if not found:
@@ -175,7 +177,7 @@ class History(Retention):
         lines = chosen.lines()
         page = lines[:size]
         cursor = (
-            encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None)
+            encode_history_cursor(str(ident), page[-1].key, (0, 0, 0, 0), None)
             if page and len(lines) > size
             else None
         )

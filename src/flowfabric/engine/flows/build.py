@@ -41,25 +41,27 @@ from flowfabric.model.flow import (
     CreateFlowArgs,
     Edge,
     EdgeGroup,
-    EdgeGroupSnapshot,
     EdgePolicy,
-    EdgeSnapshot,
     Flow,
     FlowAlreadyExists,
     FlowCreated,
-    FlowListed,
-    FlowSnapshot,
-    FlowStatus,
     FlowSubmitted,
-    FlowSummary,
     GraphEdge,
-    Incoming,
-    Member,
-    Outgoing,
     Staged,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
     stored_edge_policy,
+)
+from flowfabric.model.flow_links import Member
+from flowfabric.model.flow_views import (
+    EdgeGroupSnapshot,
+    EdgeSnapshot,
+    FlowListed,
+    FlowSnapshot,
+    FlowStatus,
+    FlowSummary,
+    Incoming,
+    Outgoing,
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import ENDED_PHASES

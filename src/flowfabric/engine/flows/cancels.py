@@ -30,11 +30,11 @@ from flowfabric.model.flow import (
     Flow,
     FlowAlreadyTerminal,
     FlowCancelled,
-    Member,
+    PartiallyCancelled,
     Reconciled,
     WaitTimeout,
 )
-from flowfabric.model.flow_cancels import PartiallyCancelled
+from flowfabric.model.flow_links import Member
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Return
 from flowfabric.rules.flows import cancels

@@ -18,16 +18,8 @@ from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import (
-    MAX_GRAPH_EDGES,
-    CancelFlowPolicy,
-    Cascaded,
-    Edge,
-    EdgeGroup,
-    Flow,
-    Member,
-    Upstream,
-)
+from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow
+from flowfabric.model.flow_links import Member, Upstream
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules.flows import cancels, edge_forms, edges

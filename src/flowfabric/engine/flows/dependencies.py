@@ -24,10 +24,10 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     Flow,
-    Member,
     Resolved,
     ResolveDependencyArgs,
 )
+from flowfabric.model.flow_links import Member
 from flowfabric.model.lease import EndArgs, Handle
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied

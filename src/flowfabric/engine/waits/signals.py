@@ -19,11 +19,11 @@ from flowfabric.errors import NotFound, StateError, ValidationError, ValidationK
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     MAX_SIGNAL_BYTES,
     ApprovalSignalArgs,
     DeliverSignalArgs,
-    HmacKey,
     Resumed,
     SignalAccepted,
     SignalDuplicate,

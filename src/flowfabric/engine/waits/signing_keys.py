@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.errors import EngineError
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
     KidListing,

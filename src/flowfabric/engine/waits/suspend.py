@@ -27,6 +27,7 @@ from flowfabric.errors import (
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     MAX_BINDINGS,
     AllOf,
@@ -35,7 +36,6 @@ from flowfabric.model.waitpoint import (
     Count,
     CountKind,
     FreshWaitpoint,
-    HmacKey,
     OperatorOnly,
     PendingWaitpoint,
     ResumePolicy,

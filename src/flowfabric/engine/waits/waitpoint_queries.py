@@ -20,7 +20,8 @@ from flowfabric.errors import (
 )
 from flowfabric.ids import ExecutionId, execution_id, partition_key
 from flowfabric.model.execution import Page
-from flowfabric.model.waitpoint import HmacKey, SuspendedListed, Waitpoint, WaitpointListed
+from flowfabric.model.signing_key import HmacKey
+from flowfabric.model.waitpoint import SuspendedListed, Waitpoint, WaitpointListed
 from flowfabric.rules.states import is_ended
 from flowfabric.store.port import Get, GetAll, Read, Scan
 

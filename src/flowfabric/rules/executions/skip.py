@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.flow import Member
+from flowfabric.model.flow_links import Member
 from flowfabric.plan import Before, Form, Now, Plan, Update
 from flowfabric.rules.fragments import (
     EXEC,

@@ -30,10 +30,9 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     Flow,
-    Member,
-    Upstream,
     stored_edge_policy,
 )
+from flowfabric.model.flow_links import Member, Upstream
 from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.executions.skip import skip

@@ -34,14 +34,13 @@ from flowfabric.model.flow import (
     Edge,
     EdgeGroup,
     EdgePolicy,
-    EdgeSnapshot,
     Flow,
-    Member,
     OnSatisfied,
-    Parent,
     Staged,
     StageDependencyEdgeArgs,
 )
+from flowfabric.model.flow_links import Member, Parent
+from flowfabric.model.flow_views import EdgeSnapshot
 from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of, namespace_of, number_in

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import (
+from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
     KidListing,

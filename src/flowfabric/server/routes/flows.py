@@ -22,10 +22,10 @@ from flowfabric.model.flow import (
     FlowCreated,
     FlowSubmitted,
     GraphEdge,
+    PartiallyCancelled,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
-from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.server.flow_cancel_job import cancel_members
 from flowfabric.server.numbers import U64, Time, at_most
 from flowfabric.server.route import BULK, Ask, Reply, Route, bad_request, same, variant
