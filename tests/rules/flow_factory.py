@@ -1,4 +1,4 @@
-"""Rows of a flow for rule tests: an execution that waits, its upstreams, the edges between them and the group that counts."""
+"""Rows of a flow for rule tests: a waiting execution, its upstreams, their edges and the group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ OTHER_FLOW = UUID(int=0xFF)
 OUTCOMES = ("success", "failed", "cancelled", "expired", "skipped")
 ALL_OF, ANY_OF = EdgePolicy.all_of(), EdgePolicy.any_of()
 
+ALL, PENDING, ONLY = "cancel_all", "cancel_pending", "cancel_flow_only"
+BACKLOG, OWED, QUEUE = "ff_cancel_backlog", "ff_cancel_backlog_member", "ff_pending_cancel_groups"
+
 R = TypeVar("R")
+
+
+def fields(of: Flow) -> dict[str, Any]:
+    found = json.loads(of.raw_fields)
+    assert isinstance(found, dict)
+    return found
 
 
 def ident(n: int) -> ExecutionId:

@@ -27,7 +27,7 @@ from .factory import (
     stored_attempt,
     told,
 )
-from .test_signals import delivered
+from .signal_helpers import delivered
 from .wait_factory import (
     SECOND,
     THIRD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -255,15 +255,25 @@ def suspend(
         "resume_policy": encode_policy(args.resume_policy),
         "continuation_metadata_pointer": args.continuation_metadata_pointer,
     }
-    binds: list[Plan] = []
-    for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
-        stored = around.waitpoints.get(binding.waitpoint_id)
-        buffered = bool(around.signals)
-        binds += bind(fields, args, binding, waitpoint, stored, now, kid, buffered=buffered)
+    binds = [*_binds(fields, args, around, bound, now, kid)]
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
         new = dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))
         return [SUSPEND_ON_NEW(**{**values, **new})]
     return [SUSPEND(**values), *binds]
+
+
+def _binds(
+    fields: HandleFields,
+    args: SuspendArgs,
+    around: SuspendSnapshot,
+    bound: Sequence[BoundWaitpoint],
+    now: int,
+    kid: str,
+) -> Iterator[Plan]:
+    buffered = bool(around.signals)
+    for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
+        stored = around.waitpoints.get(binding.waitpoint_id)
+        yield from bind(fields, args, binding, waitpoint, stored, now, kid, buffered=buffered)
 
 
 def encode_policy(policy: ResumePolicy) -> str:

@@ -166,14 +166,12 @@ def bind(
 ) -> list[Plan]:
     """Binds a waitpoint to a suspension. `buffered`: it has signals already."""
     ident = fields.execution_id
-    names = json.dumps(
-        conditions.required_names(args.resume_condition, bound.waitpoint_key), ensure_ascii=False
-    )
+    names = conditions.required_names(args.resume_condition, bound.waitpoint_key)
     values = {
         "partition_key": ident.partition_index,
         "waitpoint_id": binding.waitpoint_id,
         "suspension_id": args.suspension_id,
-        "required_signal_names": names,
+        "required_signal_names": json.dumps(names, ensure_ascii=False),
         "expires_at_ms": args.timeout_at,
         "now": now,
     }
@@ -182,8 +180,7 @@ def bind(
         activate = ACTIVATE_WAITPOINT(**values, version=stored.version)
         if not buffered:
             return [activate]
-        tag = {**values, "version": stored.version + 1}
-        return [activate, TAG_SIGNALS(**{name: tag[name] for name in TAG_SIGNALS.args})]
+        return [activate, TAG_SIGNALS(**values, version=stored.version + 1)]
     fresh = {
         **values,
         "execution_id": ident.uuid,
@@ -196,8 +193,7 @@ def bind(
     }
     if stored is None:
         return [BIND_WAITPOINT(**fresh)]
-    again = {**fresh, "version": stored.version}
-    return [REBIND_WAITPOINT(**{name: again[name] for name in REBIND_WAITPOINT.args})]
+    return [REBIND_WAITPOINT(**fresh, version=stored.version)]
 
 
 def create_waitpoint(
