@@ -58,7 +58,7 @@ ORDER = [
 
 
 @pytest.mark.parametrize(("value", "kind", "detail"), ORDER, ids=[row[2] for row in ORDER])
-def test_the_first_thing_wrong_is_what_is_said(value: Any, kind: str, detail: str) -> None:
+def test_the_error_names_the_first_problem(value: Any, kind: str, detail: str) -> None:
     assert refused(value) == (kind, detail)
     if not isinstance(value, str):
         assert refused(json.dumps(value)) == (kind, detail)

@@ -1,4 +1,4 @@
-"""Whatever is shown instead of it, only the exact stored token opens a waitpoint, and nothing but a refusal comes back."""
+"""Only the exact stored token is accepted; every other input is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token comes from outside: whatever text it is, the answer is a refusal."""
+"""Arbitrary text is refused as a token; no other error is raised."""
 
 from __future__ import annotations
 

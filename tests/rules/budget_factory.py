@@ -1,4 +1,4 @@
-"""Budgets for rule tests: a policy, what is used of it, and a memory store that holds both."""
+"""Budgets for rule tests: a policy, its usage, and a memory store with both."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def report(
 
 
 def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
-    """A store in which everything is as the books say."""
+    """A store with these rows."""
     store = MemoryStore(clock or ManualClock(NOW))
     rows: list[tuple[str, dict[str, Any]]] = []
     if known.policy is not None:

@@ -36,7 +36,7 @@ def fields(of: Flow) -> dict[str, Any]:
 
 
 def ident(n: int) -> ExecutionId:
-    """The n-th upstream; `IDENT` is the one that waits for them."""
+    """The n-th upstream; `IDENT` waits for them."""
     return ExecutionId.of(P, UUID(int=0x1_000 + n))
 
 
@@ -114,7 +114,7 @@ def upstream(
 
 
 def waiting(vector: str = "DEPS", attempt_state: str | None = None, **columns: Any) -> Execution:
-    """The member that waits, under the id every other rule test uses."""
+    """The waiting member, under the id that every rule test uses."""
     return execution(vector, attempt_state, **{"flow_id": FLOW_ID, **columns})
 
 

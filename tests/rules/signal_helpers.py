@@ -1,4 +1,4 @@
-"""Delivering signals to rows of a wait."""
+"""Delivers signals to the rows of a wait."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def around(
     wait: Suspension | None = None,
     **more: Any,
 ) -> tuple[Delivery, list[Any]]:
-    """What a delivery is decided from, and the rows it is applied to."""
+    """The snapshot of a delivery, and the rows that it is applied to."""
     of, at, wait = of or suspended(flow_id=FLOW_ID), at or waitpoint(), wait or suspension()
     given: dict[str, Any] = {"now_ms": NOW, "duplicate_of": None, "signals": 0, **more}
     return Delivery(execution=of, waitpoint=at, suspension=wait, **given), [

@@ -66,7 +66,7 @@ def said(plan: Plan) -> dict[str, Any]:
 
 
 def rows(made: Appended) -> list[dict[str, Any]]:
-    """What is written, item by item."""
+    """The written items."""
     names = (
         "ts_ms",
         "seq",
@@ -86,7 +86,7 @@ def meta_of(made: Appended) -> StreamMeta:
 
 
 def grown(stream: Stream, several: Sequence[Frame], size: int = 1) -> tuple[Stream, list[Appended]]:
-    """Appended one after the other, so many at a time."""
+    """A stream after several appends of so many frames each."""
     made = []
     for at in range(0, len(several), size):
         made.append(appended(stream, *several[at : at + size]))

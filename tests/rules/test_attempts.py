@@ -341,7 +341,7 @@ def test_giving_up_cancels_and_fences_the_own_handle() -> None:
 # ---- the stored lease as a handle
 
 
-def test_the_stored_lease_stands_in_for_a_handle() -> None:
+def test_the_stored_lease_replaces_a_handle() -> None:
     assert attempts.holder(RUNNING, BackendTag.SQLITE, TTL) == HELD
     assert attempts.holder(RUNNING, BackendTag.POSTGRES).tag is BackendTag.POSTGRES
     assert (

@@ -1,4 +1,4 @@
-"""What the refusal of a report does to the execution it names, in every state the execution may be in."""
+"""What a refused report does to its execution, in every state of the execution."""
 
 from __future__ import annotations
 

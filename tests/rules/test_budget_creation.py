@@ -48,7 +48,7 @@ def created(args: CreateBudgetArgs) -> BudgetPolicy:
     return made.stored_policy(store)
 
 
-def test_a_new_budget_holds_what_was_said_and_nothing_is_used() -> None:
+def test_a_new_budget_has_the_given_limits_and_no_usage() -> None:
     row = created(
         creation(
             on_hard_limit=HardLimitAction.FAIL_EXECUTION,
@@ -86,7 +86,7 @@ def test_when_it_first_resets(interval: int, now: int | None, due: int | None) -
     assert (row.next_reset_at_ms, row.created_at_ms) == (due, NOW if now is None else now)
 
 
-def test_the_first_one_stands_whatever_a_later_one_says() -> None:
+def test_the_first_definition_of_a_budget_stands() -> None:
     assert answer(create_budget(policy({"tokens": 1}), creation(), NOW)) == BudgetAlreadySatisfied(
         BUDGET
     )

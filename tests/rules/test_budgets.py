@@ -1,4 +1,4 @@
-"""Creating budgets and counting reports against them: every outcome, and what is written for it."""
+"""Counting reports against budgets: every outcome, and what is written for it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_one_report(used: dict[str, int], deltas: dict[str, int], result: Any) -
 
 
 def settled(known: BudgetRows, found: UsageTally) -> MemoryStore:
-    """The store of these books after what was counted is committed."""
+    """A store with these rows, after the count is committed."""
     store = made.seeded(known)
     todo = plans(known, found)
     if todo:
@@ -192,7 +192,7 @@ def test_a_key_is_known_until_its_time(until: int, known_already: bool) -> None:
     assert made.usage(store) == {"a": 1 if known_already else 2}
 
 
-def test_a_key_that_somebody_used_meanwhile_stops_the_commit() -> None:
+def test_a_key_used_concurrently_refuses_the_commit() -> None:
     known = books(LIMITS, {"a": 1})
     todo = plans(known, count(known, [report("k", a=1)]))
     store = made.seeded(books(LIMITS, {"a": 1}, {"k": NOW + 5}))
@@ -268,7 +268,7 @@ def test_nothing_and_no_key_writes_nothing() -> None:
     assert plans(known, count(known, [report(a=0), report()])) == []
 
 
-def test_a_refusal_is_noted_by_itself() -> None:
+def test_a_hard_breach_is_noted_without_usage() -> None:
     store = made.seeded(books(LIMITS))
     assert isinstance(made.commit(store, [note_hard(BUDGET, 3, "b")]), Applied)
     row = made.stored_policy(store)

@@ -67,7 +67,7 @@ def test_the_last_member_takes_the_header_along() -> None:
     assert acked(store, 1) == [False, False]
 
 
-def test_a_header_that_owes_nobody_is_forgotten() -> None:
+def test_an_empty_backlog_is_forgotten() -> None:
     assert acked(owing(), 0) == [False, True]
     assert isinstance(commit(owing(), cancels.forget_backlog(P, FLOW_ID)), Applied)
     assert isinstance(commit(owing(3), cancels.forget_backlog(P, FLOW_ID)), Refused)
@@ -154,7 +154,7 @@ def test_reconciling_a_group(
         (json.dumps([5, None, {}, str(ident(2).uuid)]), [ident(2).uuid]),
     ],
 )
-def test_a_sibling_that_cannot_be_read_is_nobody(text: str, owed: list[UUID]) -> None:
+def test_a_sibling_id_that_cannot_be_read_is_skipped(text: str, owed: list[UUID]) -> None:
     assert cancels.pending_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
 
 

@@ -284,7 +284,7 @@ def test_counts_of_one_kind_do_not_share_what_satisfies_them() -> None:
 
 
 def test_a_count_is_not_fed_by_a_longer_path() -> None:
-    """Members 1 and 10, and a count inside another's path, are told apart."""
+    """Members 1 and 10, and a count inside another's path, are distinct."""
     many = AllOf(tuple(Count(1, SIGNALS, (f"k{at}",)) for at in range(11)))
     fed = [f"members[{at}]#sig:x" for at in (0, *range(2, 11))]
     assert not is_met(many, (*fed, "members[10]#sig:y"))

@@ -303,7 +303,7 @@ def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
     assert cancels.cancel_flow_header(CancelSnapshot(NOW, over, ()), asking(ALL)) is None
 
 
-def test_who_is_owed_already_is_not_noted_twice() -> None:
+def test_a_member_in_the_backlog_is_not_added_twice() -> None:
     members = [upstream(n) for n in range(3)]
     store = seeded(flow(), *members)
     assert isinstance(
@@ -325,7 +325,7 @@ def test_who_is_owed_already_is_not_noted_twice() -> None:
         ({"cancellation_policy": "flow_only", "cancel_reason": "prior"}, "flow_only", "prior"),
     ],
 )
-def test_a_flow_that_is_over_tells_how(
+def test_an_ended_flow_returns_its_cancel_policy_and_reason(
     stored: dict[str, Any], policy: str | None, reason: str | None
 ) -> None:
     told_of = cancels.already_terminal(flow(fields=stored), (IDENT,))

@@ -102,7 +102,7 @@ def test_the_first_frame_keeps_exactly_the_floor(mode: BestEffortLive) -> None:
 
 
 def naive(mode: BestEffortLive, times: list[int]) -> tuple[Fraction, Fraction, int]:
-    """The formulas in exact numbers, word for word: the rate, the wanted length, and that cut to its bounds."""
+    """The formulas in exact numbers: the rate, the wanted length, and its bounds."""
     floor = 64 if mode.maxlen_floor <= 0 else mode.maxlen_floor
     ceiling = 16_384 if mode.maxlen_ceiling <= 0 else mode.maxlen_ceiling
     alpha = (

@@ -103,7 +103,7 @@ OLD = Slot(Q, str(IDENT), NOW - 30_000, None)
         (Slot(Q, str(IDENT), NOW - 29_999, None), "terminal", None, False),
     ],
 )
-def test_slots_nobody_holds(
+def test_which_slots_are_orphans(
     slot: Slot, phase: str | None, reserved: int | None, gone: bool
 ) -> None:
     holder = None if phase is None else SlotExecution(0, IDENT.uuid, phase, reserved)

@@ -110,7 +110,7 @@ def test_everything_about_a_signal_is_kept() -> None:
     assert event["partition_key"] == IDENT.partition_index
 
 
-def test_what_is_not_said_about_a_signal() -> None:
+def test_defaults_of_a_signal() -> None:
     _, store = delivered(args=deliver_args("", payload_encoding="", idempotency_key=""))
     row = one(store, Signal)
     assert (row.payload, row.payload_encoding, row.idempotency_key, row.created_at_ms) == (
@@ -336,6 +336,10 @@ def test_two_signals_at_once_are_counted_one_after_the_other() -> None:
         (1_124, 0, 1_000, False),
         (1_125, 0, 1_000, True),
         (99, 0, 0, False),
+        (17, 8, 8, True),
+        (16, 8, 8, False),
+        (18, 1, 16, False),
+        (1, 0, 1, True),
     ],
 )
 def test_a_history_is_trimmed_for_an_eighth_at_a_time(

@@ -47,7 +47,7 @@ FIRST = UUID(int=0x1)
 
 
 def test_the_checks_of_a_delivery_in_order() -> None:
-    """Each line gets past the checks before its own and fails all that come after."""
+    """Each line passes the checks before its own, and fails its own and all later ones."""
     ended, late = (
         execution("ENDED", outcome="failed"),
         waitpoint(state="pending", expires_at_ms=NOW),
@@ -75,7 +75,7 @@ def test_the_checks_of_a_delivery_in_order() -> None:
 
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
 @pytest.mark.parametrize("state", ["pending", "active", "closed"])
-def test_nobody_signals_what_is_over(outcome: str, state: str) -> None:
+def test_an_ended_execution_takes_no_signal(outcome: str, state: str) -> None:
     seen, _ = around(execution("ENDED", outcome=outcome), waitpoint(state=state))
     assert refusal(deliver(seen, deliver_args())) == "target_not_signalable"
 

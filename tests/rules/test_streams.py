@@ -1,4 +1,4 @@
-"""Output streams: what an append writes, what it cuts off, and what it answers."""
+"""Output streams: what an append writes and returns."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_frame_is_stored_under_its_mode(wire: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
-def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
+def test_a_mixed_batch_counts_each_mode_separately(stream: Stream) -> None:
     made = appended(stream, frame(b"12"), live(), patch(b'{"a":1}'), frame(b"3"), patch(b'{"b":2}'))
     before = stream.meta or StreamMeta(*OF_STREAM, NOW)
     first, durable = before.frame_count + 1, before.durable_count
@@ -144,7 +144,7 @@ def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
 
 @pytest.mark.parametrize("frames", [[frame(), frame()], [live(), live()], [patch(), frame()]])
 def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -> None:
-    """The next append is decided from it without a look."""
+    """The next append is decided from this state without a read."""
     for stream in (new(), begun()):
         made = appended(stream, *frames)
         given, after = said(made.plan), msgspec.structs.asdict(meta_of(made))
@@ -157,7 +157,7 @@ def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -
 
 
 def test_a_store_ends_up_with_what_is_known() -> None:
-    """Over opening, going on, patching and cutting, and under the lease alone."""
+    """For opening, appending, patching and trimming, and for the lease alone."""
     found = execution("RUNNING")
     store, stream = seeded(found, attempt(found)), new()
     batches = [
@@ -276,7 +276,7 @@ def test_the_stored_document() -> None:
 
 
 @pytest.mark.parametrize(("mode", "version"), [(Durable(), None), (PATCH, 1), (LIVE, None)])
-def test_the_outcome_can_be_told_again(mode: FrameMode, version: int | None) -> None:
+def test_the_outcome_of_a_stored_frame_is_the_same(mode: FrameMode, version: int | None) -> None:
     made = appended(new(), frame(b'{"a":1}', mode, seq=5))
     (row,) = rows(made)
     again = streams.outcome_of_stored(HELD, row["ts_ms"], row["seq"], row["number"], row["fields"])

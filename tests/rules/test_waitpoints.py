@@ -187,7 +187,7 @@ def test_closing_an_open_waitpoint_leaves_the_suspension_open(state: str, reason
     assert isinstance(commit(store, decision.plan), Refused)
 
 
-def test_a_row_says_whether_it_is_open() -> None:
+def test_which_waitpoint_rows_are_open() -> None:
     assert [
         waitpoint(state=state).is_open for state in ("pending", "active", "closed", "expired")
     ] == [True, True, False, False]

@@ -1,4 +1,4 @@
-"""Rows around a suspension: itself, the waitpoints it listens on, signals, and the keys that sign tokens."""
+"""Rows of a suspension: waitpoints, signals, and the keys that sign tokens."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def around(
 
 
 def bound_to(args: SuspendArgs, at: SuspendSnapshot) -> list[BoundWaitpoint]:
-    """What the engine makes of the bindings: a token each, its own for one that was created ahead."""
+    """Bindings with their tokens; a waitpoint that was created ahead keeps its token."""
     made = []
     for binding in args.waitpoints:
         key = (
@@ -178,5 +178,5 @@ def changed(row: T, **columns: Any) -> T:
 
 
 def nested(depth: int, leaf: Condition = Single("a")) -> Condition:  # noqa: B008
-    """That many composites, one in another."""
+    """Nested composites."""
     return reduce(lambda inner, _: AllOf((inner,)), range(depth), leaf)
