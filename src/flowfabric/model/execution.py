@@ -263,8 +263,8 @@ class ExecutionOutcome(Struct, frozen=True):
         """Why it did not succeed. The failure of an earlier attempt is not the reason."""
         if self.terminal_outcome == "cancelled":
             return self.cancellation_reason or self.terminal_outcome
-        told = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
-        return told or self.failure_reason or self.last_failure_message or self.terminal_outcome
+        timeout = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
+        return timeout or self.failure_reason or self.last_failure_message or self.terminal_outcome
 
 
 class AttemptRef(Struct, frozen=True):

@@ -60,27 +60,27 @@ class EdgePolicy(Struct, frozen=True):
         return self.kind != "all_of" and self.on_satisfied == OnSatisfied.CANCEL_REMAINING
 
     def encoded(self) -> str:
-        said: dict[str, Any] = {"kind": self.kind}
+        fields: dict[str, Any] = {"kind": self.kind}
         if self.kind == "quorum":
-            said["k"] = self.k
+            fields["k"] = self.k
         if self.kind != "all_of":
-            said["on_satisfied"] = self.on_satisfied
-        return json.dumps(said, separators=(",", ":"))
+            fields["on_satisfied"] = self.on_satisfied
+        return json.dumps(fields, separators=(",", ":"))
 
 
 @lru_cache(maxsize=1_024)
 def stored_edge_policy(text: str) -> EdgePolicy:
     """An unknown policy reads as all_of."""
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        said = {}
-    kind = said.get("kind") if isinstance(said, dict) else None
+        fields = {}
+    kind = fields.get("kind") if isinstance(fields, dict) else None
     if kind not in ("any_of", "quorum"):
         return EdgePolicy()
-    on = said.get("on_satisfied")
+    on = fields.get("on_satisfied")
     on = on if on in tuple(OnSatisfied) else OnSatisfied.CANCEL_REMAINING.value
-    k = said.get("k", 1)
+    k = fields.get("k", 1)
     return EdgePolicy(kind, 1 if kind == "any_of" or not isinstance(k, int) else k, on)
 
 

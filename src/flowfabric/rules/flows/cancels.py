@@ -157,18 +157,18 @@ def cancel_member(
     return decision.plan
 
 
-def cancel_flow(around: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
-    flow = around.flow
-    now = around.now_ms if now_ms is None else now_ms
+def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
+    flow = snapshot.flow
+    now = snapshot.now_ms if now_ms is None else now_ms
     fields = {**fields_of(flow), "cancellation_policy": policy, "last_mutation_at_ms": now}
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
-    chosen = members_to_cancel(around.members, policy)
+    chosen = members_to_cancel(snapshot.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
     plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
     owing = CANCEL_FLOW_WITH_BACKLOG(**values, **_owed(reason, policy, now))
     return FlowCancel(
         [CANCEL_FLOW(**values)],
-        [owing, *_add_backlog_members(around, chosen)],
+        [owing, *_add_backlog_members(snapshot, chosen)],
         plans,
         reason,
         by,
@@ -176,19 +176,19 @@ def cancel_flow(around: CancelSnapshot, policy: str, now_ms: int | None = None) 
     )
 
 
-def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
+def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
     """None when the flow has ended: the first cancel stands."""
-    flow, policy, by = around.flow, args.cancellation_policy, "cancel_flow_header"
+    flow, policy, by = snapshot.flow, args.cancellation_policy, "cancel_flow_header"
     if flow.is_terminal:
         return None
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     fields = {
         **fields_of(flow),
         "cancellation_policy": policy,
         "cancel_reason": args.reason,
         "last_mutation_at_ms": now,
     }
-    chosen = members_to_cancel(around.members, policy)
+    chosen = members_to_cancel(snapshot.members, policy)
     details = {
         "flow_id": str(flow.flow_id),
         "cancellation_policy": policy,
@@ -206,7 +206,7 @@ def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCanc
         head = [CANCEL_FLOW_HEADER(**values)]
     else:
         head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values, **_owed(args.reason, policy, now))]
-        head += _add_backlog_members(around, chosen)
+        head += _add_backlog_members(snapshot, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
 
@@ -220,12 +220,14 @@ def _owed(reason: str, policy: str, now: int) -> dict[str, object]:
     return {"reason": reason, "cancellation_policy": policy, "grace_until_ms": now + GRACE_MS}
 
 
-def _add_backlog_members(around: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
+def _add_backlog_members(snapshot: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
     """Adds members to the backlog, so that another process can finish this cancel."""
-    owner = {"partition_key": around.flow.partition_key, "flow_id": around.flow.flow_id}
+    owner = {"partition_key": snapshot.flow.partition_key, "flow_id": snapshot.flow.flow_id}
     ids = (str(member.id) for member in members)
     return [
-        ADD_BACKLOG_MEMBER(**owner, execution_id=ident) for ident in ids if ident not in around.owed
+        ADD_BACKLOG_MEMBER(**owner, execution_id=ident)
+        for ident in ids
+        if ident not in snapshot.owed
     ]
 
 

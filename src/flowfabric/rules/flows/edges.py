@@ -73,11 +73,11 @@ class ApplySnapshot(Struct, frozen=True):
     child: Member | None
 
 
-def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
-    edge, group, child = around.edge, around.group, around.child
+def apply(snapshot: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
+    edge, group, child = snapshot.edge, snapshot.group, snapshot.child
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
-        mismatch = partition_mismatch(around.partition, ident)
+        mismatch = partition_mismatch(snapshot.partition, ident)
         if mismatch is not None:
             return Reject(mismatch)
     if edge is None:
@@ -90,9 +90,9 @@ def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
         return Reject(NotFound("execution", down))
     if child.flow_id not in (None, args.flow_id):
         return Reject(Conflict(ConflictKind.EXECUTION_ALREADY_IN_FLOW, str(child.flow_id)))
-    if around.flow is None or around.flow.is_terminal:
+    if snapshot.flow is None or snapshot.flow.is_terminal:
         return refused("flow_already_terminal")
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     running = 1 if group is None else group.running_count + 1
     values: dict[str, object] = {"edge_id": edge.edge_id, "now": now}
     detail = {"blocking_detail": f"{running} dep(s) unresolved incl {edge.edge_id}"}
@@ -311,9 +311,9 @@ class Child(Struct, frozen=True):
     group: EdgeGroup | None
 
 
-def promote(around: Child) -> Decision:
+def promote(snapshot: Child) -> Decision:
     """Releases an execution that has no dependency left to wait for."""
-    child, group = around.execution, around.group
+    child, group = snapshot.execution, snapshot.group
     problem: EngineError | None = None
     if child is None:
         problem = NotFound("execution")
@@ -330,12 +330,12 @@ def promote(around: Child) -> Decision:
     assert child is not None
     if group is not None and state_of(group) == "impossible":
         return Commit(skip(child), "skipped")
-    return Commit(release(child, around.now_ms), "promoted")
+    return Commit(release(child, snapshot.now_ms), "promoted")
 
 
-def eligibility(around: Child) -> str:
+def eligibility(snapshot: Child) -> str:
     """Whether the dependencies of an execution let it run now."""
-    child, group = around.execution, around.group
+    child, group = snapshot.execution, snapshot.group
     if child is None:
         return "not_found"
     if child.lifecycle_phase != "runnable":

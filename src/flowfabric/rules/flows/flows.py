@@ -140,21 +140,21 @@ def _raise_count(flow: Flow, now: int, count: str) -> tuple[str, int]:
     return encode_fields({**fields, count: number, "last_mutation_at_ms": now}), number
 
 
-def _open_flow(around: GraphSnapshot) -> Flow | Reject:
-    if around.flow is None:
+def _open_flow(snapshot: GraphSnapshot) -> Flow | Reject:
+    if snapshot.flow is None:
         return refused("flow_not_found")
-    return refused("flow_already_terminal") if around.flow.is_terminal else around.flow
+    return refused("flow_already_terminal") if snapshot.flow.is_terminal else snapshot.flow
 
 
-def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
+def add_member(snapshot: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
     ident = args.execution_id
-    mismatch = partition_mismatch(around.partition, ident)
+    mismatch = partition_mismatch(snapshot.partition, ident)
     if mismatch is not None:
         return Reject(mismatch)
-    flow = _open_flow(around)
+    flow = _open_flow(snapshot)
     if isinstance(flow, Reject):
         return flow
-    member = around.members.get(ident.uuid)
+    member = snapshot.members.get(ident.uuid)
     if member is None:
         return refused("execution_not_found")
     if member.flow_id == flow.flow_id:
@@ -165,7 +165,7 @@ def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
     if member.namespace != namespace:
         wanted = f"an execution of the flow's namespace, {namespace!r}"
         return Reject(invalid("execution_id", wanted, member.namespace))
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     raw, nodes = _raise_count(flow, now, "node_count")
     plan = ADD_MEMBER(
         **named_flow(flow),
@@ -180,27 +180,27 @@ def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
 # ---- edges as staged
 
 
-def stage_edge(around: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision:
+def stage_edge(snapshot: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision:
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
-        mismatch = partition_mismatch(around.partition, ident)
+        mismatch = partition_mismatch(snapshot.partition, ident)
         if mismatch is not None:
             return Reject(mismatch)
-    flow = _open_flow(around)
+    flow = _open_flow(snapshot)
     if isinstance(flow, Reject):
         return flow
     if flow.graph_revision != args.expected_graph_revision:
         facts = {"expected": str(args.expected_graph_revision), "stored": str(flow.graph_revision)}
         return Reject(Contention(ContentionKind.STALE_GRAPH_REVISION, **facts))
-    ends = (around.members.get(up.uuid), around.members.get(down.uuid))
+    ends = (snapshot.members.get(up.uuid), snapshot.members.get(down.uuid))
     if not all(member is not None and member.flow_id == flow.flow_id for member in ends):
         return refused("execution_not_in_flow")
-    if around.cyclic:
+    if snapshot.cyclic:
         return Reject(Conflict(ConflictKind.CYCLE_DETECTED, f"{down} leads to {up} already"))
-    if around.edge is not None:
-        kind, existing = ConflictKind.DEPENDENCY_ALREADY_EXISTS, edge_snapshot(around.edge)
+    if snapshot.edge is not None:
+        kind, existing = ConflictKind.DEPENDENCY_ALREADY_EXISTS, edge_snapshot(snapshot.edge)
         return Reject(Conflict(kind, str(args.edge_id), existing=existing))
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     plan = STAGE_EDGE(
         **named_flow(flow),
         raw_fields=_raise_count(flow, now, "edge_count")[0],
@@ -284,11 +284,13 @@ def check_policy(policy: EdgePolicy) -> EngineError | None:
     return None if problem is None else ValidationError(ValidationKind.INVALID_INPUT, problem)
 
 
-def set_edge_policy(around: GraphSnapshot, downstream: ExecutionId, policy: EdgePolicy) -> Decision:
-    flow, group = around.flow, around.group
+def set_edge_policy(
+    snapshot: GraphSnapshot, downstream: ExecutionId, policy: EdgePolicy
+) -> Decision:
+    flow, group = snapshot.flow, snapshot.group
     if flow is None:
         return Reject(NotFound("flow"))
-    if around.has_edges:
+    if snapshot.has_edges:
         return refused("edge_group_policy_already_fixed: dependencies already staged")
     wanted = policy.encoded()
     if group is not None and json.loads(group.policy) == json.loads(wanted):

@@ -196,14 +196,14 @@ def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:
 
 
 def check_admission(
-    args: CheckAdmissionArgs, standing: LimitState, now_ms: int, dimension: str, jitter_ms: int
+    args: CheckAdmissionArgs, limits: LimitState, now_ms: int, dimension: str, jitter_ms: int
 ) -> Decision:
-    """`standing.quota` is the stored policy, if any; an admission is counted under its version."""
+    """`limits.quota` is the stored policy, if any; an admission is counted under its version."""
     own = args.execution_id
-    holding = holders(standing)
+    holding = holders(limits)
     if own.uuid in holding:
         return Return(AlreadyAdmitted())
-    left = room(policy_of(args), len(holding), standing.window, now_ms)
+    left = room(policy_of(args), len(holding), limits.window, now_ms)
     if left.why == "concurrency":
         return Return(ConcurrencyExceeded())
     if left.opens_at_ms is not None:
@@ -214,7 +214,7 @@ def check_admission(
         "execution_id": str(own),
         "execution_uuid": own.uuid,
     }
-    first = () if standing.quota is None else (touch(standing.quota),)
+    first = () if limits.quota is None else (touch(limits.quota),)
     return Commit(ADMIT(**values), Admitted(), first)
 
 

@@ -65,38 +65,38 @@ class Delivery(Struct, frozen=True):
     link: str = ""
 
 
-def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
+def deliver(snapshot: Delivery, args: DeliverSignalArgs) -> Decision:
     """Decides about an authenticated signal: duplicate, then closed waitpoint, then its effect."""
-    execution, waitpoint, suspension = around.execution, around.waitpoint, around.suspension
-    if around.duplicate_of is not None:
-        return Return(SignalDuplicate(around.duplicate_of))
+    execution, waitpoint, suspension = snapshot.execution, snapshot.waitpoint, snapshot.suspension
+    if snapshot.duplicate_of is not None:
+        return Return(SignalDuplicate(snapshot.duplicate_of))
     if is_ended(execution):
         return Reject(StateError(StateKind.TARGET_NOT_SIGNALABLE))
     pending = waitpoint.state == "pending"
-    problem = _closed(around, pending=pending)
+    problem = _closed(snapshot, pending=pending)
     if problem is not None:
         return Reject(problem)
     most = signal_limit(execution.policy, execution.id, args)
-    if most and around.signals >= most:
+    if most and snapshot.signals >= most:
         return Reject(ValidationError(ValidationKind.SIGNAL_LIMIT_EXCEEDED, f"at most {most}"))
-    refused = _refused(around, args, pending=pending)
+    refused = _refused(snapshot, args, pending=pending)
     if refused is not None:
         return Reject(refused)
     if pending:
-        values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
+        values = _recorded(snapshot, args, "buffered_for_pending_waitpoint", matched=False)
         plan = _form(BUFFER, args)(**values, waitpoint_version=waitpoint.version)
         result = SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint")
-        return Commit(plan, result, _trims(around, args))
+        return Commit(plan, result, _trims(snapshot, args))
     assert suspension is not None
-    return _judged(around, suspension, args)
+    return _judged(snapshot, suspension, args)
 
 
-def _closed(around: Delivery, *, pending: bool) -> EngineError | None:
-    waitpoint, suspension = around.waitpoint, around.suspension
+def _closed(snapshot: Delivery, *, pending: bool) -> EngineError | None:
+    waitpoint, suspension = snapshot.waitpoint, snapshot.suspension
     if pending:
-        expired = waitpoint.expires_at_ms is not None and waitpoint.expires_at_ms <= around.now_ms
+        expired = waitpoint.expires_at_ms is not None and waitpoint.expires_at_ms <= snapshot.now_ms
         return StateError(StateKind.WAITPOINT_CLOSED) if expired else None
-    if around.execution.lifecycle_phase != "suspended":
+    if snapshot.execution.lifecycle_phase != "suspended":
         return StateError(StateKind.TARGET_NOT_SIGNALABLE)
     is_open = (
         waitpoint.state == "active"
@@ -107,15 +107,15 @@ def _closed(around: Delivery, *, pending: bool) -> EngineError | None:
     return None if is_open else StateError(StateKind.WAITPOINT_CLOSED)
 
 
-def _refused(around: Delivery, args: DeliverSignalArgs, *, pending: bool) -> EngineError | None:
+def _refused(snapshot: Delivery, args: DeliverSignalArgs, *, pending: bool) -> EngineError | None:
     """Checks name and payload: a vote takes only its names, and a rejection needs no payload."""
-    name, schema = args.signal_name, around.waitpoint.payload_schema
+    name, schema = args.signal_name, snapshot.waitpoint.payload_schema
     if pending:
-        names = json.loads(around.waitpoint.required_signal_names)
+        names = json.loads(snapshot.waitpoint.required_signal_names)
     else:
-        assert around.suspension is not None
+        assert snapshot.suspension is not None
         names = conditions.accepted_names(
-            conditions.decode(around.suspension.condition), around.waitpoint.waitpoint_key
+            conditions.decode(snapshot.suspension.condition), snapshot.waitpoint.waitpoint_key
         )
     if names and name not in names:
         return ValidationError(
@@ -139,8 +139,8 @@ def check_source(args: DeliverSignalArgs) -> EngineError | None:
     )
 
 
-def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:
-    waitpoint, execution = around.waitpoint, around.execution
+def _judged(snapshot: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:
+    waitpoint, execution = snapshot.waitpoint, snapshot.execution
     satisfied = tuple(json.loads(suspension.satisfied_set))
     signal = Arrived(
         waitpoint.waitpoint_id,
@@ -149,14 +149,14 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
         args.signal_name,
         args.source_type,
         args.source_identity,
-        around.link,
+        snapshot.link,
     )
     verdict = judge(conditions.decode(suspension.condition), satisfied, signal)
     satisfiers = json.loads(suspension.satisfier_signal_ids)
     if len(verdict.satisfied) > len(satisfied) and str(args.signal_id) not in satisfiers:
         satisfiers.append(str(args.signal_id))
     values = {
-        **_recorded(around, args, verdict.effect, matched=verdict.matched),
+        **_recorded(snapshot, args, verdict.effect, matched=verdict.matched),
         "version": execution.version,
         "satisfied_set": json.dumps(verdict.satisfied, ensure_ascii=False),
         "satisfier_signal_ids": json.dumps(satisfiers),
@@ -164,12 +164,12 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
     result = SignalAccepted(args.signal_id, verdict.effect)
     if not verdict.met:
         form = _form(APPEND_MATCHED if verdict.matched else APPEND, args)
-        return Commit(form(**values), result, _trims(around, args))
+        return Commit(form(**values), result, _trims(snapshot, args))
     delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
     detail = f"resume delay {delay}ms after signal {args.signal_name}"
-    columns = awake(delay, _now(around, args), detail)
+    columns = awake(delay, _now(snapshot, args), detail)
     plan = _form(RESUME_BY_SIGNAL, args)(**values, **columns)
-    return Commit(plan, result, _trims(around, args))
+    return Commit(plan, result, _trims(snapshot, args))
 
 
 def _form(pair: tuple[Form, Form], args: DeliverSignalArgs) -> Form:
@@ -181,22 +181,22 @@ def is_long(waitpoint: Waitpoint, most: int) -> bool:
     return 0 < most <= waitpoint.signal_count - waitpoint.signals_trimmed - most // 8
 
 
-def surplus(around: Delivery, args: DeliverSignalArgs) -> list[UUID]:
+def surplus(snapshot: Delivery, args: DeliverSignalArgs) -> list[UUID]:
     """The waitpoint's oldest signals beyond the limit, except those that its condition counts."""
-    suspension = around.suspension
+    suspension = snapshot.suspension
     counted = set() if suspension is None else set(json.loads(suspension.satisfier_signal_ids))
     own = [
         signal
-        for signal, at in around.history
-        if at == around.waitpoint.waitpoint_id and signal != args.signal_id
+        for signal, at in snapshot.history
+        if at == snapshot.waitpoint.waitpoint_id and signal != args.signal_id
     ]
-    too_many = max(len(own) + 1 - args.signal_maxlen, 0) if around.history else 0
+    too_many = max(len(own) + 1 - args.signal_maxlen, 0) if snapshot.history else 0
     return [signal for signal in own if str(signal) not in counted][:too_many]
 
 
-def _trims(around: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
-    at, owner = around.execution.partition_key, around.execution.execution_id
-    gone = surplus(around, args)
+def _trims(snapshot: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
+    at, owner = snapshot.execution.partition_key, snapshot.execution.execution_id
+    gone = surplus(snapshot, args)
     return tuple(TRIM(partition_key=at, execution_id=owner, signal_id=signal) for signal in gone)
 
 
@@ -204,8 +204,8 @@ def _policy_delay(suspension: Suspension) -> int:
     return int(json.loads(suspension.resume_policy).get("resume_delay_ms") or 0)
 
 
-def _now(around: Delivery, args: DeliverSignalArgs) -> int:
-    return around.now_ms if args.now is None else args.now
+def _now(snapshot: Delivery, args: DeliverSignalArgs) -> int:
+    return snapshot.now_ms if args.now is None else args.now
 
 
 def awake(delay_ms: int, now: int, detail: str) -> dict[str, str | int | None]:
@@ -221,9 +221,9 @@ def awake(delay_ms: int, now: int, detail: str) -> dict[str, str | int | None]:
 
 
 def _recorded(
-    around: Delivery, args: DeliverSignalArgs, effect: str, *, matched: bool
+    snapshot: Delivery, args: DeliverSignalArgs, effect: str, *, matched: bool
 ) -> dict[str, object]:
-    now, execution, waitpoint = _now(around, args), around.execution, around.waitpoint
+    now, execution, waitpoint = _now(snapshot, args), snapshot.execution, snapshot.waitpoint
     return {
         "partition_key": execution.partition_key,
         "execution_id": execution.execution_id,
@@ -245,11 +245,11 @@ def _recorded(
         "matched": int(matched),
         "payload": args.payload,
         "comment": args.comment,
-        "link": around.link,
+        "link": snapshot.link,
         "namespace": execution.namespace,
         "instance_tag": execution.instance_tag,
-        "dedup_until_ms": around.now_ms + args.dedup_ttl_ms,
-        "signals_trimmed": waitpoint.signals_trimmed + len(surplus(around, args)),
+        "dedup_until_ms": snapshot.now_ms + args.dedup_ttl_ms,
+        "signals_trimmed": waitpoint.signals_trimmed + len(surplus(snapshot, args)),
         "now": now,
     }
 

@@ -156,14 +156,14 @@ class SuspendSnapshot(Struct, frozen=True):
 
 
 def check_stored(
-    around: SuspendSnapshot, fields: HandleFields, args: SuspendArgs
+    snapshot: SuspendSnapshot, fields: HandleFields, args: SuspendArgs
 ) -> EngineError | None:
     """Checks the arguments against the stored suspension and waitpoints; these checks come last."""
-    if around.suspension is not None and around.suspension.is_open:
+    if snapshot.suspension is not None and snapshot.suspension.is_open:
         return StateError(StateKind.ALREADY_SUSPENDED)
     taken: set[UUID] = set()
     for binding in args.waitpoints:
-        stored = around.waitpoints.get(binding.waitpoint_id)
+        stored = snapshot.waitpoints.get(binding.waitpoint_id)
         if isinstance(binding, FreshWaitpoint):
             in_use = stored is not None and (
                 stored.is_open or stored.execution_id != fields.execution_id.uuid
@@ -172,7 +172,7 @@ def check_stored(
                 return Conflict(ConflictKind.WAITPOINT_ALREADY_EXISTS, str(binding.waitpoint_id))
             taken.add(binding.waitpoint_id)
             continue
-        problem = _check_pending(stored, around.now_ms, fields, args)
+        problem = _check_pending(stored, snapshot.now_ms, fields, args)
         if problem is not None:
             return problem
     return None
@@ -225,7 +225,7 @@ def replay(args: SuspendArgs, signals: Sequence[Signal]) -> ConditionState:
 def suspend(
     fields: HandleFields,
     args: SuspendArgs,
-    around: SuspendSnapshot,
+    snapshot: SuspendSnapshot,
     bound: Sequence[BoundWaitpoint],
     state: ConditionState,
     kid: str,
@@ -234,7 +234,7 @@ def suspend(
 
     `bound` are the waitpoints with their tokens, in the order of the arguments.
     """
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     primary = bound[0].waitpoint_id
     reason = str(args.reason_code)
     values = {
@@ -255,7 +255,7 @@ def suspend(
         "resume_policy": encode_policy(args.resume_policy),
         "continuation_metadata_pointer": args.continuation_metadata_pointer,
     }
-    binds = [*_binds(fields, args, around, bound, now, kid)]
+    binds = [*_binds(fields, args, snapshot, bound, now, kid)]
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
         new = dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))
         return [SUSPEND_ON_NEW(**{**values, **new})]
@@ -265,14 +265,14 @@ def suspend(
 def _binds(
     fields: HandleFields,
     args: SuspendArgs,
-    around: SuspendSnapshot,
+    snapshot: SuspendSnapshot,
     bound: Sequence[BoundWaitpoint],
     now: int,
     kid: str,
 ) -> Iterator[Plan]:
-    buffered = bool(around.signals)
+    buffered = bool(snapshot.signals)
     for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
-        stored = around.waitpoints.get(binding.waitpoint_id)
+        stored = snapshot.waitpoints.get(binding.waitpoint_id)
         yield from bind(fields, args, binding, waitpoint, stored, now, kid, buffered=buffered)
 
 
