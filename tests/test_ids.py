@@ -181,7 +181,7 @@ def test_a_subclass_of_text_may_name_a_lane() -> None:
         ("a\ud800", "."),
     ],
 )
-def test_a_bad_lane_says_why(lane: object, failure: str) -> None:
+def test_the_error_of_a_bad_lane_has_its_reason(lane: object, failure: str) -> None:
     with pytest.raises(ValidationError, match=f"invalid_input: lane_id: .*{failure}"):
         ids.lane_id(lane)
 
@@ -197,7 +197,7 @@ def test_a_bad_name_is_invalid_input_that_names_the_field(value: object) -> None
         ids.name(value, "worker_id")
 
 
-def test_a_name_may_be_empty_where_that_is_said() -> None:
+def test_a_name_may_be_empty_only_if_allowed() -> None:
     assert ids.name("", "creator_identity", empty=True) == ""
 
 

@@ -1,21 +1,21 @@
-"""Everything that can go wrong, in one tree.
+"""The errors of this package.
 
 FlowFabricError
-├── ConfigError              the way it was started or opened is wrong
-│   └── RequiresDevMode      SQLite was opened without saying so
-└── EngineError              an operation was refused; it changed nothing
+├── ConfigError              the configuration of the process is invalid
+│   └── RequiresDevMode      SQLite was opened without an explicit opt-in
+└── EngineError              an operation failed and changed nothing
     ├── NotFound             the entity does not exist
-    ├── ValidationError      the caller's input, or stored data, is not acceptable
+    ├── ValidationError      the caller's input, or stored data, is invalid
     │   └── Corruption       stored data cannot be read
-    ├── Contention           the world moved; reload and try again
-    ├── Conflict             it contradicts what is already there
-    ├── StateError           the subject is not in a state that allows it
-    ├── TransportError       the store cannot be reached or answered badly
+    ├── Contention           the state has changed; reload and try again
+    ├── Conflict             the request contradicts what is stored
+    ├── StateError           the state of the subject does not allow the operation
+    ├── TransportError       the store could not be reached, or answered unexpectedly
     ├── Unavailable          this store does not offer the operation
-    ├── TimedOut             the store gave up on a statement
+    ├── TimedOut             the store cancelled a statement
     ├── ResourceExhausted    a pool, a disk or a limit is full
     ├── StreamDisconnected   a subscription ended; resume from its cursor
-    └── StreamBackpressure   events before the cursor are gone; read the state, then go on
+    └── StreamBackpressure   events before the cursor are gone; read the state, then continue
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FlowFabricError(Exception):
 
 
 class ConfigError(FlowFabricError):
-    """The process was configured in a way that cannot work."""
+    """The configuration of the process is invalid."""
 
 
 class RequiresDevMode(ConfigError):
@@ -38,10 +38,10 @@ class RequiresDevMode(ConfigError):
 
     def __init__(self) -> None:
         super().__init__(
-            "sqlite requires FF_DEV_MODE=1: it is embedded and runs on one machine only. "
-            "Either set FF_DEV_MODE=1 in the environment, or say dev=True in code "
-            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or run "
-            "`flowfabric demo`, which opts in for its own process."
+            "sqlite requires FF_DEV_MODE=1: it is embedded and for one machine. "
+            "Set FF_DEV_MODE=1 in the environment, or pass dev=True in code "
+            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)). "
+            "`flowfabric demo` does so for its own process."
         )
 
 
@@ -53,9 +53,7 @@ class ErrorClass(StrEnum):
 
 
 class EngineError(FlowFabricError):
-    """An operation was refused. `code` is stable; `retryable` says whether trying again can
-    help.
-    """
+    """An operation failed. `code` is stable; `retryable` says whether a retry can succeed."""
 
     code: str = "engine_error"
     error_class: ErrorClass = ErrorClass.TERMINAL
@@ -94,7 +92,7 @@ class ValidationKind(StrEnum):
 
 
 class ValidationError(EngineError):
-    """`already_terminal` marks a cancel of something that ended otherwise (a 409 over HTTP)."""
+    """`already_terminal`: a cancel of an execution that ended otherwise (409 over HTTP)."""
 
     def __init__(
         self, kind: ValidationKind, detail: str = "", *, already_terminal: bool = False
@@ -105,7 +103,7 @@ class ValidationError(EngineError):
 
 
 class Corruption(ValidationError):
-    """Stored data cannot be read. `about` names the row, where one is addressed."""
+    """Stored data cannot be read. `about` names the row, if one was addressed."""
 
     def __init__(self, what: str, about: object = None) -> None:
         self.what, self.about = what, about
@@ -136,25 +134,21 @@ _CONTENTION_HINTS = {
         "it has no interrupted attempt to continue; use claim_execution"
     ),
     ContentionKind.EXECUTION_NOT_LEASEABLE: "it is not runnable and eligible now",
-    ContentionKind.LEASE_CONFLICT: (
-        "this lease is not the current one; drop the task, its new owner continues it"
-    ),
+    ContentionKind.LEASE_CONFLICT: "this lease is not the current one; abandon the task",
     ContentionKind.INVALID_CLAIM_GRANT: "no grant for this worker; ask for one first",
-    ContentionKind.CLAIM_GRANT_EXPIRED: "the grant ran out before it was used; ask for a new one",
-    ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; drop the task",
+    ContentionKind.CLAIM_GRANT_EXPIRED: "the grant expired before it was used; ask for a new one",
+    ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; abandon the task",
     ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
-    ContentionKind.STALE_GRAPH_REVISION: (
-        "the graph changed since it was read; read its revision again"
-    ),
+    ContentionKind.STALE_GRAPH_REVISION: "the graph has changed; read its revision again",
     ContentionKind.WAITPOINT_NOT_FOUND: "there is no such waitpoint of this execution",
-    ContentionKind.RATE_LIMIT_EXCEEDED: "its quota admits no more for now",
-    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED: "as many of its quota run as may run at once",
+    ContentionKind.RATE_LIMIT_EXCEEDED: "the rate limit of its quota is reached",
+    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED: "the concurrency limit of its quota is reached",
     ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
 }
 
 
 class Contention(EngineError):
-    """`facts` of EXECUTION_NOT_ACTIVE let a caller settle a call whose answer was lost."""
+    """`facts` of EXECUTION_NOT_ACTIVE let a caller decide about a call whose answer was lost."""
 
     def __init__(self, kind: ContentionKind, **facts: str) -> None:
         self.kind, self.facts = kind, facts
@@ -178,7 +172,7 @@ class ConflictKind(StrEnum):
 
 
 class Conflict(EngineError):
-    """`existing` is what stands in the way, where there is such a thing."""
+    """`existing` is the conflicting object, if there is one."""
 
     def __init__(self, kind: ConflictKind, detail: str = "", *, existing: object = None) -> None:
         self.kind, self.detail, self.existing = kind, detail, existing
@@ -211,27 +205,27 @@ class StateKind(StrEnum):
 
 
 _STATE_HINTS = {
-    StateKind.STALE_LEASE: "the lease named here is not the stored one",
-    StateKind.LEASE_EXPIRED: "the lease ran out before this call; drop the task",
-    StateKind.LEASE_REVOKED: "the lease was taken away; drop the task",
+    StateKind.STALE_LEASE: "this lease is not the stored one",
+    StateKind.LEASE_EXPIRED: "the lease expired before this call; abandon the task",
+    StateKind.LEASE_REVOKED: "the lease was revoked; abandon the task",
     StateKind.EXECUTION_NOT_TERMINAL: "only an ended execution can be replayed",
     StateKind.MAX_REPLAYS_EXHAUSTED: "it has been replayed as often as its policy allows",
-    StateKind.GRANT_ALREADY_EXISTS: "an unexpired grant exists; wait until it is used or runs out",
+    StateKind.GRANT_ALREADY_EXISTS: "an unexpired grant exists; wait until it is used or expires",
     StateKind.LANE_CLOSED: "the lane takes no new work; resume it or use another lane",
     StateKind.NOT_RUNNABLE: "only a runnable execution can be promoted",
     StateKind.NOT_BLOCKED_BY_DEPS: "it does not wait for other executions",
     StateKind.DEPS_NOT_SATISFIED: "other executions it waits for have not ended",
-    StateKind.TERMINAL: "it is over",
+    StateKind.TERMINAL: "it has ended",
     StateKind.ALREADY_SUSPENDED: "it is suspended; this handle can only observe its signals",
-    StateKind.ALREADY_SATISFIED: "what it would wait for has arrived; go on",
+    StateKind.ALREADY_SATISFIED: "the condition is satisfied already; continue",
     StateKind.EXECUTION_NOT_SUSPENDED: "only a suspended execution can be resumed",
     StateKind.TARGET_NOT_SIGNALABLE: "the execution does not wait for signals now",
     StateKind.WAITPOINT_CLOSED: "the waitpoint takes no more signals",
     StateKind.WAITPOINT_NOT_PENDING: "it was used by a suspension or closed already",
     StateKind.WAITPOINT_NOT_OPEN: "only a pending or active waitpoint can be closed",
     StateKind.PENDING_WAITPOINT_EXPIRED: "it was not used in time; create another",
-    StateKind.STREAM_CLOSED: "its attempt is over, so nothing more can be written to its stream",
-    StateKind.BUDGET_EXCEEDED: "a budget it draws on is spent; it can start after the next reset",
+    StateKind.STREAM_CLOSED: "its attempt has ended, so its stream accepts no more frames",
+    StateKind.BUDGET_EXCEEDED: "one of its budgets is exhausted; it can start after the next reset",
 }
 
 
@@ -247,14 +241,14 @@ class StateError(EngineError):
 
 
 class TransportError(EngineError):
-    """The store could not be reached, or answered in a way it never should."""
+    """The store could not be reached, or answered unexpectedly."""
 
     RETRYABLE_KINDS = frozenset({"transport", "timeout", "cluster", "busy_loading"})
 
     def __init__(
         self, backend: str, detail: str, *, backend_kind: str = "transport", doubtful: bool = False
     ) -> None:
-        """`doubtful` means that the change may or may not have been made."""
+        """`doubtful`: the change may have been made."""
         self.backend, self.backend_kind, self.doubtful = backend, backend_kind, doubtful
         self.code = "transport_error"
         if backend_kind in self.RETRYABLE_KINDS:
@@ -302,19 +296,19 @@ class StreamBackpressure(EngineError):
     def __init__(self) -> None:
         super().__init__(
             "events right after this cursor were removed by retention; "
-            "read the current state, then go on"
+            "read the current state, then continue"
         )
 
 
 def invalid(field: str, accepted: str, got: object = None) -> ValidationError:
-    """The common refusal of an argument: which field, and what would be accepted."""
-    said = "" if got is None else f", got {_short(got)}"
-    return ValidationError(ValidationKind.INVALID_INPUT, f"{field}: {accepted}{said}")
+    """The error for an invalid argument: its field, and what is accepted."""
+    shown = "" if got is None else f", got {_short(got)}"
+    return ValidationError(ValidationKind.INVALID_INPUT, f"{field}: {accepted}{shown}")
 
 
 def _short(value: object) -> str:
     try:
         text = repr(value)
-    except ValueError:  # a number of more digits than Python writes out
+    except ValueError:  # an integer with too many digits for str()
         return "a number too long to show"
     return text if len(text) <= 80 else text[:77] + "..."

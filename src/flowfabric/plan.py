@@ -1,10 +1,8 @@
-"""The vocabulary of a plan: everything a rule may ask of a store.
+"""The vocabulary of a plan: every change and condition that a rule can ask of a store.
 
 A `Form` is the constant part of an operation, declared once at import. A `Plan` is a form plus the
-values of one call.
-Constants become text in a store's statements and `Arg`s become parameters, so the list of forms is
-the list of statements.
-A plan is applied whole or refused whole.
+values of one call. Constants become text in a store's statements and `Arg`s become parameters, so
+the list of forms is the list of statements. A plan is applied whole or refused whole.
 """
 
 from __future__ import annotations
@@ -17,6 +15,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from flowfabric.model.event import COMPLETION_EVENTS, is_end
+
+Values = Mapping[str, object]
+"""Arguments of a form, or columns of a row, by name."""
 
 
 class Arg(Struct, frozen=True):
@@ -38,36 +39,32 @@ class After(Struct, frozen=True):
 
 
 class Now(Struct, frozen=True):
-    """The store's clock at the commit, plus some milliseconds; null when those are null."""
+    """The store's clock at the commit plus some milliseconds; null when these are null."""
 
     plus: Any = 0
 
 
 class Until(Struct, frozen=True):
-    """Milliseconds from the store's clock to a time in the guarded row before this plan: at least
-    1, null when unset.
-    """
+    """Milliseconds, at least 1, until a time in the guarded row before this plan; null if unset."""
 
     column: str
 
 
 class Span(Struct, frozen=True):
-    """Milliseconds from one time of the guarded row to another, both before this plan; null when
-    either is unset.
-    """
+    """Milliseconds between two times of the guarded row before this plan; null if one is unset."""
 
     since: str
     until: str
 
 
 class Add(Struct, frozen=True):
-    """The column's own value plus n, a number or a value of the call."""
+    """The column's own value plus a number or a value of the call."""
 
     n: int | Arg = 1
 
 
 class Once(Struct, frozen=True):
-    """The value, while the column is null; afterwards what it holds."""
+    """The value if the column is null; otherwise the column keeps its value."""
 
     value: Any
 
@@ -77,7 +74,7 @@ class Fresh(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """Parts joined to a text."""
+    """The parts, concatenated."""
 
     parts: tuple[Any, ...]
 
@@ -86,7 +83,7 @@ Op = Literal["=", "!=", "<", "<=", ">", ">=", "in", "is null", "not null"]
 
 
 class Cond(Struct, frozen=True):
-    """A fact about a row. `in` takes a tuple of constants."""
+    """A condition on a column. `in` takes a tuple of constants."""
 
     column: str
     op: Op
@@ -94,20 +91,20 @@ class Cond(Struct, frozen=True):
 
 
 class AnyOf(Struct, frozen=True):
+    """At least one condition holds."""
+
     conds: tuple[Cond, ...]
 
 
 class Covered(Struct, frozen=True):
-    """Every element of the row's list, which is kept sorted and free of repeats, is among the
-    caller's.
-    """
+    """The row's list, which is stored sorted and without repeats, is a subset of the caller's."""
 
     column: str
     by: Arg
 
 
 class Absent(Struct, frozen=True):
-    """No row of another table fits."""
+    """No row of another table matches."""
 
     table: str
     where: tuple[Cond, ...]
@@ -121,7 +118,7 @@ class Among(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True):
-    """A row of another table fits, and goes on doing so until this is committed."""
+    """A row of another table matches, and is locked so that it does until the commit."""
 
     table: str
     where: tuple[Cond, ...]
@@ -131,7 +128,7 @@ Guard = Cond | AnyOf | Covered | Among | Absent | Present
 
 
 class When(Struct, frozen=True):
-    """One of two values, by a fact about the guarded row before this plan."""
+    """One of two values, by a condition on the guarded row before this plan."""
 
     cond: Cond
     then: Any
@@ -139,7 +136,7 @@ class When(Struct, frozen=True):
 
 
 class Insert(Struct, frozen=True):
-    """Refused when the key exists or another table does not stand as `where` says."""
+    """One row. Refused when the key exists or `where` does not hold."""
 
     table: str
     row: Mapping[str, Any]
@@ -147,15 +144,13 @@ class Insert(Struct, frozen=True):
 
 
 class Item(Struct, frozen=True):
-    """A part of one of the caller's items."""
+    """A component of one of the caller's items."""
 
     name: str
 
 
 class InsertEach(Struct, frozen=True):
-    """A row for each of the caller's items: tuples of what the row calls `Item`, in the order in
-    which it does.
-    """
+    """A row for each of the caller's items, which are tuples in the order of the row's `Item`s."""
 
     table: str
     row: Mapping[str, Any]
@@ -169,7 +164,7 @@ class InsertEach(Struct, frozen=True):
 
 
 class Upsert(Struct, frozen=True):
-    """A row, or these changes to the one that has its key."""
+    """A new row, or changes to the row that has its key."""
 
     table: str
     row: Mapping[str, Any]
@@ -177,7 +172,7 @@ class Upsert(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """Exactly one row, named by its key, or the whole plan is refused."""
+    """Changes exactly one row, named by its key; otherwise the whole plan is refused."""
 
     table: str
     where: tuple[Guard, ...]
@@ -185,7 +180,7 @@ class Update(Struct, frozen=True):
 
 
 class UpdateMany(Struct, frozen=True):
-    """Changes what it matches, be it nothing."""
+    """Changes the rows that match, which may be none."""
 
     table: str
     where: tuple[Cond | Among, ...]
@@ -193,16 +188,14 @@ class UpdateMany(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """As the deciding step: exactly one row, and the children it owns. Later: whatever matches."""
+    """Deletes rows with the children they own: one row as the first step, else all that match."""
 
     table: str
     where: tuple[Guard, ...]
 
 
 class Wake(Struct, frozen=True):
-    """After the commit, those who wait for this topic look again. `at` is the time it matters, null
-    for now.
-    """
+    """Notifies the topic's waiters after the commit. `at` is the time it concerns, null for now."""
 
     topic: str
     key: Any = None
@@ -210,18 +203,17 @@ class Wake(Struct, frozen=True):
 
 
 Step = Insert | InsertEach | Upsert | Update | UpdateMany | Delete
+_NOW = Now()
 
 
-def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> Insert:  # noqa: N802, B008
+def Emit(channel: str, kind: str, data: Values, at: object = _NOW) -> Insert:  # noqa: N802
     """An event is a row of an outbox."""
-    word = "outcome" if channel == COMPLETION_EVENTS else "event_type"
-    return Insert(channel, {word: kind, "occurred_at_ms": at, **data})
+    column = "outcome" if channel == COMPLETION_EVENTS else "event_type"
+    return Insert(channel, {column: kind, "occurred_at_ms": at, **data})
 
 
 class Pick(Struct, frozen=True):
-    """Which rows a sweep takes: those of a declared index, one group of it, in its order, up to a
-    bound.
-    """
+    """The rows that a sweep takes: one group of a declared index, in its order, up to a bound."""
 
     index: str
     group: Mapping[str, Any] = {}
@@ -247,13 +239,12 @@ class Form:
         self.returning = returning
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
-            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and is_end(s.row.get("outcome"))
+            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and is_end(s.row["outcome"])
             for s in self.steps
         )
         _check(self)
 
-    # What follows is found out when it is first asked for: there are many forms, and a program uses
-    # few of them.
+    # Computed on first use: there are many forms, and a program uses few of them.
 
     @cached_property
     def args(self) -> tuple[str, ...]:
@@ -261,26 +252,29 @@ class Form:
 
     @cached_property
     def pick_args(self) -> tuple[str, ...]:
+        """The arguments that decide which rows a sweep takes."""
         return tuple(dict.fromkeys(_arg_names(pick_values(self.pick))))
 
     @cached_property
-    def pick_key(self) -> Callable[[tuple[Any, ...]], Any]:
+    def pick_key(self) -> Callable[[tuple[Any, ...]], object]:
+        """Extracts the values of `pick_args` from the values of a plan."""
         at = tuple(self.args.index(name) for name in self.pick_args)
         return itemgetter(*at) if at else (lambda values: ())
 
     @cached_property
     def reads_itself(self) -> bool:
-        return bool(_tables_asked(self) & {step.table for step in self.steps})
+        """Whether it writes a table that its guards read, so that it cannot be part of a batch."""
+        return bool(_guard_tables(self) & {step.table for step in self.steps})
 
     @cached_property
-    def _values(self) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    def _values(self) -> Callable[[Values], tuple[Any, ...]]:
         return _getter(self.args)
 
-    def __call__(self, /, **args: Any) -> Plan:
+    def __call__(self, /, **args: object) -> Plan:
         return Plan(self, self._values(args))
 
-    def given(self, args: dict[str, Any]) -> Plan:
-        """As a call, without copying the arguments."""
+    def given(self, args: Values) -> Plan:
+        """Like a call, but does not copy the arguments."""
         return Plan(self, self._values(args))
 
     def __repr__(self) -> str:
@@ -288,7 +282,7 @@ class Form:
 
 
 class Plan(Struct, frozen=True, gc=False):
-    """A form and its values. They may hold tokens and secrets, so its text names none of them."""
+    """A form and the values of one call. Its repr omits the values, which may be secrets."""
 
     form: Form
     values: tuple[Any, ...]
@@ -305,7 +299,7 @@ class Applied(Struct, frozen=True, gc=False):
 
 
 class Refused(Struct, frozen=True, gc=False):
-    """Which plan of a group, and which of its steps, did not hold. Nothing was written."""
+    """The plan of a group, and its step, whose condition did not hold. Nothing was written."""
 
     plan: int = 0
     step: int = 0
@@ -314,8 +308,8 @@ class Refused(Struct, frozen=True, gc=False):
 Answer = Applied | Refused
 
 
-def walk(value: Any) -> Iterator[Any]:
-    """A value and everything inside it."""
+def walk(value: object) -> Iterator[object]:
+    """A value and every value nested in it."""
     yield value
     match value:
         case Now(plus=inner) | Once(value=inner) | Add(n=inner):
@@ -329,7 +323,7 @@ def walk(value: Any) -> Iterator[Any]:
             yield from walk(otherwise)
 
 
-def guard_values(guard: Guard) -> Iterator[Any]:
+def guard_values(guard: Guard) -> Iterator[object]:
     match guard:
         case Cond(value=value):
             yield from walk(value)
@@ -340,8 +334,8 @@ def guard_values(guard: Guard) -> Iterator[Any]:
             yield guard.by
 
 
-def step_values(step: Step) -> Iterator[Any]:
-    """Every value a step mentions, in the order it is written."""
+def step_values(step: Step) -> Iterator[object]:
+    """Every value of a step, in the order in which a store writes it."""
     for guard in getattr(step, "where", ()):
         yield from guard_values(guard)
     for part in ("row", "set"):
@@ -351,8 +345,8 @@ def step_values(step: Step) -> Iterator[Any]:
         yield step.of
 
 
-def pick_values(pick: Pick | None) -> Iterator[Any]:
-    """What a sweep chooses its rows by."""
+def pick_values(pick: Pick | None) -> Iterator[object]:
+    """Every value that decides which rows a sweep takes."""
     if pick is not None:
         for value in pick.group.values():
             yield from walk(value)
@@ -361,7 +355,8 @@ def pick_values(pick: Pick | None) -> Iterator[Any]:
             yield from guard_values(guard)
 
 
-def form_values(form: Form) -> Iterator[Any]:
+def form_values(form: Form) -> Iterator[object]:
+    """Every value of a form."""
     yield from pick_values(form.pick)
     for step in form.steps:
         yield from step_values(step)
@@ -370,20 +365,18 @@ def form_values(form: Form) -> Iterator[Any]:
         yield from walk(wake.at)
 
 
-def _arg_names(values: Iterator[Any]) -> Iterator[str]:
+def _arg_names(values: Iterator[object]) -> Iterator[str]:
     return (value.name for value in values if isinstance(value, Arg))
 
 
-def _tables_asked(form: Form) -> set[str]:
-    """Other tables that decide whether this form applies; one that also writes them cannot be
-    decided in a batch.
-    """
+def _guard_tables(form: Form) -> set[str]:
+    """The other tables that decide whether a form applies."""
     head = form.steps[0]
     guards = (*getattr(head, "where", ()), *(form.pick.where if form.pick else ()))
     return {guard.table for guard in guards if isinstance(guard, Absent | Present)}
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+def _getter(names: tuple[str, ...]) -> Callable[[Values], tuple[Any, ...]]:
     if len(names) > 1:
         return itemgetter(*names)
     if names:
@@ -393,7 +386,7 @@ def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
 
 
 def _check(form: Form) -> None:
-    """What makes a form safe to send twice and safe beside others."""
+    """Asserts that a form can be sent twice, and run beside others."""
     head = form.steps[0]
     if form.pick is not None:
         assert isinstance(head, Update), f"{form.name}: a sweep updates what it picks"
@@ -402,6 +395,6 @@ def _check(form: Form) -> None:
     if isinstance(head, Update) and len(form.steps) > 1:
         guarded = {c.column for c in head.where if isinstance(c, Cond) and c.op == "="}
         assert guarded & {"lease_epoch", "version"}, (
-            f"{form.name}: after a lock wait only the guarded row is read again, so a plan "
-            "that touches other rows is guarded by epoch or version"
+            f"{form.name}: after a lock wait only the guarded row is read again, "
+            "so a plan that touches other rows is guarded by epoch or version"
         )

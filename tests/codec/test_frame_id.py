@@ -90,7 +90,7 @@ def test_a_tail_has_no_open_end(text: str) -> None:
         ("9" * 1_000_000, "invalid stream cursor '9"),
     ],
 )
-def test_anything_else_is_refused_by_name_and_says_what_is_accepted(
+def test_other_cursors_are_refused_with_field_and_accepted_forms(
     bound: Any, text: Any, words: str
 ) -> None:
     detail = refusal(bound, text)

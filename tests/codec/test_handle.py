@@ -22,7 +22,8 @@ GOLDEN_FIELDS = HandleFields(
     "wi-1",
 )
 GOLDEN = bytes.fromhex(
-    "020103 2b000000 7b66703a307d3a31313131313131312d313131312d313131312d313131312d313131313131313131313131"
+    "020103 2b000000 7b66703a307d3a31313131313131312d313131312d"
+    "313131312d313131312d313131313131313131313131"
     "01000000 24000000 32323232323232322d323232322d323232322d323232322d323232323232323232323232"
     "24000000 33333333333333332d333333332d333333332d333333332d333333333333333333333333"
     "0700000000000000 3075000000000000 07000000 64656661756c74 04000000 77692d31"
@@ -91,7 +92,7 @@ def test_bytes_that_end_inside_a_field_are_truncated(length: int) -> None:
 @pytest.mark.parametrize(
     ("length", "needed", "at", "have"), [(0, 1, 0, 0), (5, 4, 3, 2), (168, 4, 165, 3)]
 )
-def test_truncation_says_what_was_needed_and_where(
+def test_the_error_of_a_truncated_handle_has_length_and_position(
     length: int, needed: int, at: int, have: int
 ) -> None:
     assert corruption(GOLDEN[:length]) == f"Truncated needed={needed} at={at} have={have}"

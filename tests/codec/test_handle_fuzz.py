@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, a handle is read or refused; nothing else happens."""
+"""Arbitrary bytes are decoded or refused as a handle; no other error is raised."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from types import ModuleType
 from uuid import UUID
 
 import pytest
-from flowfabric.model.signing_key import HmacKey
 from msgspec.structs import replace
 
 from flowfabric.codec import token as tokens
@@ -21,6 +20,7 @@ from flowfabric.codec.token import (
 )
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.rules.waits import signing_keys as key_rules
 
 NOW = 1_000_000
@@ -108,14 +108,14 @@ def test_the_signing_key_is_the_active_one() -> None:
         "k" * MAX_TOKEN_BYTES + f":{DIGEST}",
     ],
 )
-def test_a_shape_that_is_no_token_is_refused_before_the_keys_are_asked(token: str) -> None:
+def test_an_invalid_token_shape_is_refused_before_the_keys_are_read(token: str) -> None:
     assert code(token) == INVALID
     assert code(token, K1) == INVALID
     assert code(token, K1, stored=token) == INVALID
 
 
 def test_the_order_of_the_checks() -> None:
-    """Each line gets past the checks before its own and fails all that come after."""
+    """Each line passes the checks before its own, and fails its own and all later ones."""
     forged = f"k1:{'0' * 64}"
     assert code("") == "missing_token"
     assert code("no colon") == INVALID
@@ -190,7 +190,7 @@ def test_how_a_token_is_shown(token: str, shown: str, marks: tuple[str, str]) ->
 
 
 def compared(module: ModuleType) -> list[str]:
-    """What is compared with == or != or looked up with in, as it is written."""
+    """The expressions that are compared with ==, != or in, as source."""
     found = []
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.Compare):

@@ -1,6 +1,4 @@
-"""Whatever is shown instead of it, only the exact stored token opens a waitpoint, and nothing but a
-refusal comes back.
-"""
+"""Only the exact stored token is accepted; every other input is refused."""
 
 from __future__ import annotations
 
@@ -9,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from uuid import UUID
 
-from flowfabric.model.signing_key import HmacKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowfabric.codec.token import fingerprint, mint, redacted, verify
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
+from flowfabric.model.signing_key import HmacKey
 
 from .test_token import EXECUTION, K1, K2, NOW, TOKEN, WAITPOINT, retired
 

@@ -1,15 +1,15 @@
-"""A token comes from outside: whatever text it is, the answer is a refusal."""
+"""Arbitrary text is refused as a token; no other error is raised."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 import pytest
-from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.codec.token import fingerprint, redacted, verify
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.signing_key import HmacKey
 
 EXECUTION = ExecutionId("{fp:0}:11111111-1111-4111-8111-111111111111")
 WAITPOINT = UUID("22222222-2222-4222-8222-222222222222")

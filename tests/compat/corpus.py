@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from flowfabric.model.signing_key import HmacKey
-
 from flowfabric.codec.event_cursor import encode_cursor
 from flowfabric.codec.handle import encode_handle
 from flowfabric.codec.token import fingerprint, mint
@@ -27,6 +25,7 @@ from flowfabric.ids import (
     partition_of,
 )
 from flowfabric.model.lease import BackendTag, HandleFields
+from flowfabric.model.signing_key import HmacKey
 
 FILE = Path(__file__).parent / "vectors" / "corpus.json"
 UUIDS = (

@@ -11,10 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flowfabric.model.signing_key import HmacKey
-
 from flowfabric.codec.token import signed
 from flowfabric.ids import ExecutionId, name, partition_tag
+from flowfabric.model.signing_key import HmacKey
 
 FILE = Path(__file__).parent / "vectors" / "cross-language.json"
 SIGNED = (

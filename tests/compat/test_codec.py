@@ -10,7 +10,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
 from flowfabric.codec.frame_id import END, START, upper_bound
@@ -27,6 +26,7 @@ from flowfabric.ids import (
     parse_uuid,
     partition_of,
 )
+from flowfabric.model.signing_key import HmacKey
 
 SAMPLES: dict[str, list[dict[str, Any]]] = {}
 for _line in (Path(__file__).parent / "vectors" / "codec.jsonl").read_text().splitlines():

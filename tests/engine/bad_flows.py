@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
-from flowfabric.model.flow_views import Outgoing
 from msgspec import structs
 
 from flowfabric.model.flow import (
@@ -21,6 +20,7 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
     WaitTimeout,
 )
+from flowfabric.model.flow_views import Outgoing
 
 from .bad_common import (
     IDS,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from flowfabric.rules.streams.stream_forms import META
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
@@ -28,6 +27,7 @@ from flowfabric.model.stream import (
     StreamMeta,
     Visibility,
 )
+from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
 
 PATCH = DurableSummary()

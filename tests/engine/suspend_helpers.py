@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-from flowfabric.model.signing_key import Seeded
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Claimed, ClaimResumedArgs, Handle
+from flowfabric.model.signing_key import Seeded
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,

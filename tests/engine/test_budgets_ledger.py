@@ -9,7 +9,6 @@ import logging
 from uuid import UUID, uuid4
 
 import pytest
-from flowfabric.rules.limits.budget_forms import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
 
 from flowfabric import Engine
 from flowfabric.engine.background import LoopSettings
@@ -19,6 +18,7 @@ from flowfabric.errors import NotFound, TransportError
 from flowfabric.loops.limits import BudgetReconciler, BudgetResets
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.plan import Applied, Arg, Form, Update
+from flowfabric.rules.limits.budget_forms import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import (

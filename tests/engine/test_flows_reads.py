@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 import pytest
-from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowListed, FlowStatus
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CreateFlowArgs, EdgePolicy, SubmitFlowArgs
+from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowListed, FlowStatus
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, change_row, empty_flow, finish, flow_key, group_key, hold, submit

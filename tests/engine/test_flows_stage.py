@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from flowfabric.model.flow_views import Incoming, Outgoing
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import Conflict, ConflictKind, Contention, ContentionKind, ValidationKind
@@ -22,6 +21,7 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
+from flowfabric.model.flow_views import Incoming, Outgoing
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import (

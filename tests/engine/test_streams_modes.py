@@ -7,8 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from flowfabric.rules.streams.stream_forms import _STREAM as OF_STREAM
-from flowfabric.rules.streams.stream_forms import SUMMARY
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
@@ -25,6 +23,8 @@ from flowfabric.model.stream import (
 )
 from flowfabric.plan import Applied, Arg, Form, Update
 from flowfabric.rules.streams.merge_patch import merge
+from flowfabric.rules.streams.stream_forms import _STREAM as OF_STREAM
+from flowfabric.rules.streams.stream_forms import SUMMARY
 from flowfabric.testing import ManualClock
 
 from .helpers import dump, refused, running

@@ -7,13 +7,13 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from flowfabric.model.signing_key import HmacKey
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
     OperatorOnly,

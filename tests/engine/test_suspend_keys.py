@@ -7,6 +7,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import Conflict, ConflictKind, ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
 from flowfabric.model.signing_key import (
     AlreadySeeded,
     KidListing,
@@ -15,10 +19,6 @@ from flowfabric.model.signing_key import (
     RotationNoop,
     Seeded,
 )
-
-from flowfabric.engine.engine import Engine
-from flowfabric.errors import Conflict, ConflictKind, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import FreshWaitpoint, OperatorOnly
 from flowfabric.testing import ManualClock
 

@@ -98,7 +98,7 @@ def ends_of_a_dead_process_not_dispatched(patch: Patch) -> None:
 
 @mutant
 def old_failure_counts_again_after_a_replay(patch: Patch) -> None:
-    patch.setattr(edges, "counts_again", lambda *_, **__: True)
+    patch.setattr(edges, "counts_after_replay", lambda *_, **__: True)
 
 
 @mutant
@@ -129,7 +129,7 @@ def late_edge_does_not_block(patch: Patch) -> None:
 
 @mutant
 def cancelled_flow_leaves_its_members(patch: Patch) -> None:
-    patch.setattr(cancels, "selected", lambda *_: [])
+    patch.setattr(cancels, "members_to_cancel", lambda *_: [])
 
 
 @mutant

@@ -6,10 +6,9 @@ import dataclasses
 from typing import Any, ClassVar
 from uuid import UUID
 
-from flowfabric.model.signing_key import AlreadySeeded, Rotated, RotationNoop, Seeded
-
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleKind
+from flowfabric.model.signing_key import AlreadySeeded, Rotated, RotationNoop, Seeded
 from flowfabric.model.waitpoint import (
     ConditionMet,
     PendingWaitpoint,

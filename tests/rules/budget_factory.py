@@ -1,4 +1,4 @@
-"""Budgets for rule tests: a policy, what is used of it, and a memory store that holds both."""
+"""Budgets for rule tests: a policy, its usage, and a memory store with both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy, Limits
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
+from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
 from flowfabric.rules.limits.budgets import BudgetRows, Charge, Report
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
@@ -65,7 +65,7 @@ def report(
 
 
 def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
-    """A store in which everything is as the books say."""
+    """A store with these rows."""
     store = MemoryStore(clock or ManualClock(NOW))
     rows: list[tuple[str, dict[str, Any]]] = []
     if known.policy is not None:

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
-from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import BackendTag, Grant, HandleFields, LeaseFence
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot

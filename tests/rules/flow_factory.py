@@ -1,6 +1,4 @@
-"""Rows of a flow for rule tests: an execution that waits, its upstreams, the edges between them and
-the group that counts.
-"""
+"""Rows of a flow for rule tests: a waiting execution, its upstreams, their edges and the group."""
 
 from __future__ import annotations
 
@@ -25,11 +23,20 @@ OTHER_FLOW = UUID(int=0xFF)
 OUTCOMES = ("success", "failed", "cancelled", "expired", "skipped")
 ALL_OF, ANY_OF = EdgePolicy.all_of(), EdgePolicy.any_of()
 
+ALL, PENDING, ONLY = "cancel_all", "cancel_pending", "cancel_flow_only"
+BACKLOG, OWED, QUEUE = "ff_cancel_backlog", "ff_cancel_backlog_member", "ff_pending_cancel_groups"
+
 R = TypeVar("R")
 
 
+def fields(of: Flow) -> dict[str, Any]:
+    found = json.loads(of.raw_fields)
+    assert isinstance(found, dict)
+    return found
+
+
 def ident(n: int) -> ExecutionId:
-    """The n-th upstream; `IDENT` is the one that waits for them."""
+    """The n-th upstream; `IDENT` waits for them."""
     return ExecutionId.of(P, UUID(int=0x1_000 + n))
 
 
@@ -107,7 +114,7 @@ def upstream(
 
 
 def waiting(vector: str = "DEPS", attempt_state: str | None = None, **columns: Any) -> Execution:
-    """The member that waits, under the id every other rule test uses."""
+    """The waiting member, under the id that every rule test uses."""
     return execution(vector, attempt_state, **{"flow_id": FLOW_ID, **columns})
 
 

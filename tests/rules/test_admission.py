@@ -8,7 +8,7 @@ from msgspec import structs
 
 from flowfabric.errors import Contention, ContentionKind, StateError, ValidationError
 from flowfabric.model.lease import IssueGrantArgs
-from flowfabric.model.quota import BudgetState, QuotaPolicy, LimitState
+from flowfabric.model.quota import BudgetState, LimitState, QuotaPolicy
 from flowfabric.rules.claims import admission, grants
 from flowfabric.rules.claims.admission import (
     ADMITTING,

@@ -89,7 +89,7 @@ def test_all_budgets() -> None:
     assert limits(policy, FLOW, namespace="ns").budget_ids == (str(A), str(B), str(D))
 
 
-def test_without_scopes_only_what_is_said_directly() -> None:
+def test_without_scopes_only_the_limits_of_the_policy() -> None:
     args = CreateExecutionArgs(execution_id=IDENT)
     assert attached(args, None, {}) is NOTHING
     assert attached(args, ExecutionPolicy(), {}) is NOTHING

@@ -1,6 +1,4 @@
-"""What the refusal of a report does to the execution it names, in every state the execution may be
-in.
-"""
+"""What a refused report does to its execution, in every state of the execution."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules.limits.breach_actions import (
+    blocked_on_budget,
+    blocked_on_refusal,
     breach_plan,
     detail,
-    lease_is_held,
-    blocked_on_refusal,
     hold_lease,
-    blocked_on_budget,
+    lease_is_held,
 )
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
@@ -191,7 +189,10 @@ def test_one_that_moved_meanwhile_stops_the_commit(name: str, action: str) -> No
 
 
 def test_how_a_wait_is_named() -> None:
-    assert (blocked_on_budget(BUDGET), blocked_on_refusal(BUDGET)) == (f"budget:{BUDGET}", f"refused:{BUDGET}")
+    assert (blocked_on_budget(BUDGET), blocked_on_refusal(BUDGET)) == (
+        f"budget:{BUDGET}",
+        f"refused:{BUDGET}",
+    )
     assert detail(BUDGET, "tokens", 3, 4) == f"budget {BUDGET}: tokens 3/4"
 
 
@@ -245,13 +246,6 @@ def test_a_lease_that_ran_out_does_nothing() -> None:
     assert not lease_is_held(None, handle(before), NOW)
 
 
-def test_an_attempt_that_is_out_of_time_does_nothing() -> None:
-    before = structs.replace(execution("RUNNING"), attempt_timeout_at_ms=NOW)
-    assert lease_is_held(before, handle(before), NOW - 1)
-    assert not lease_is_held(before, handle(before), NOW)
-    assert breach_plan(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None
-
-
 @pytest.mark.parametrize(
     "changed",
     [{"lease_expires_at_ms": NOW}, {"current_lease_id": UUID(int=99)}],
@@ -269,3 +263,10 @@ def test_a_lease_that_is_lost_before_the_commit_stops_it(
     assert isinstance(commit(store, plan), Refused)
     assert told(store) == ([], [], [])
     assert isinstance(commit(seeded(before, attempt(before)), plan), Applied)
+
+
+def test_an_attempt_that_is_out_of_time_does_nothing() -> None:
+    before = structs.replace(execution("RUNNING"), attempt_timeout_at_ms=NOW)
+    assert lease_is_held(before, handle(before), NOW - 1)
+    assert not lease_is_held(before, handle(before), NOW)
+    assert breach_plan(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None

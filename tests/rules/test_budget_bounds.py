@@ -1,6 +1,4 @@
-"""Reports are decided on what was read and applied to what is stored: wherever the bounds hold,
-deciding anew says the same.
-"""
+"""Where the bounds of a plan hold for the stored values, a new decision gives the same result."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ Told = tuple[str, ...]
 def oracle(
     stored: dict[str, int], hard: dict[str, int], soft: dict[str, int], some: list[Any]
 ) -> tuple[list[Told], dict[str, int]]:
-    """One report after the other, each decided on the values themselves."""
+    """Decides one report after the other on the values themselves."""
     values, seen, said = dict(stored), set(), []
     for amounts, key in some:
         if key is not None and key in seen:
@@ -67,7 +65,7 @@ def told(result: Any) -> Told:
 
 
 def kinds(said: list[Told]) -> list[Told]:
-    """Without the amounts, which follow what is stored."""
+    """The result without the amounts, which depend on the stored values."""
     return [each[:2] for each in said]
 
 
@@ -146,9 +144,7 @@ def test_what_is_stored_afterwards_is_what_the_decisions_say(
     soft: dict[str, int],
     some: list[Any],
 ) -> None:
-    """The stored values moved since they were read: the plan applies to them as the oracle would,
-    or not at all.
-    """
+    """When stored values have changed, a plan applies as the oracle would, or is refused."""
     known, found = counted(read, hard, soft, some)
     stored = {name: now[name] for name in read}
     store = made.seeded(books(known.policy, stored))

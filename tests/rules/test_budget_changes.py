@@ -1,4 +1,4 @@
-"""Other limits for a budget that exists."""
+"""Changing the limits of a budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
-from flowfabric.rules.limits.budget_changes import plain_limits, former_limits, update_budget
+from flowfabric.rules.limits.budget_changes import former_limits, plain_limits, update_budget
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, books, policy
@@ -87,7 +87,7 @@ def test_the_limits_the_event_and_the_version() -> None:
     assert isinstance(made.commit(store, [act.plan]), Refused)  # of another version by now
 
 
-def test_whoever_did_it_is_left_out_where_that_is_not_known() -> None:
+def test_an_unknown_author_is_left_out_of_the_event() -> None:
     act = update_budget(known({"t": 10}), args({"t": 20}), NOW)
     assert isinstance(act, Commit)
     assert "by" not in json.loads(

@@ -1,6 +1,4 @@
-"""Giving back what an execution was charged with, starting anew, forgetting keys, and finding
-contradictions.
-"""
+"""Releasing accounts, resetting budgets, forgetting keys, and finding contradictions."""
 
 from __future__ import annotations
 
@@ -74,7 +72,7 @@ def test_what_moved_meanwhile_stops_the_release(
 HOUR = 3_600_000
 
 
-def test_a_reset_of_what_nobody_made() -> None:
+def test_a_reset_of_an_unknown_budget_is_not_found() -> None:
     assert refusal(reset(books(None, {"a": 1}), None)) == "budget_not_found"
     assert refusal(reset(books(None, {"a": 1}), None, only_due=True)) == "budget_not_found"
 

@@ -1,4 +1,4 @@
-"""Creating budgets and counting reports against them: every outcome, and what is written for it."""
+"""Counting reports against budgets: every outcome, and what is written for it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import (
     MAX_AMOUNT,
     USAGE_DEDUP_MS,
-    BudgetAlreadySatisfied,
-    BudgetCreated,
-    BudgetPolicy,
-    CreateBudgetArgs,
     HardBreach,
     HardLimitAction,
     SoftBreach,
@@ -26,132 +22,28 @@ from flowfabric.model.budget import (
     UsageOk,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Commit
 from flowfabric.rules.limits.budgets import (
     BudgetRows,
-    UsageTally,
     Report,
-    has_consequences,
+    UsageTally,
+    confirm_refusal,
     count,
-    create_budget,
+    exhausted_dimension,
+    has_consequences,
     note_hard,
     outcome_text,
     plans,
-    exhausted_dimension,
-    confirm_refusal,
 )
 from flowfabric.store.memory import MemoryStore
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, OTHER, books, policy, report
-from .factory import IDENT, NOW, answer, refusal, run
+from .factory import IDENT, NOW
 
 OK, AGAIN = UsageOk(), UsageAlreadyApplied()
 
-# ---- creating
-
-
-def creation(**said: Any) -> CreateBudgetArgs:
-    right: dict[str, Any] = {
-        "budget_id": BUDGET,
-        "scope_type": "tenant",
-        "scope_id": "acme",
-        "dimensions": ["tokens", "cents"],
-        "hard_limits": [100, 0],
-        "soft_limits": [0, 7],
-    }
-    return CreateBudgetArgs(**{**right, **said})
-
-
-def created(args: CreateBudgetArgs) -> BudgetPolicy:
-    decision = create_budget(None, args, NOW)
-    assert isinstance(decision, Commit) and decision.result == BudgetCreated(BUDGET)
-    store = MemoryStore(lambda: NOW + 999)
-    assert isinstance(run(store.commit(decision.plan)), Applied)
-    assert isinstance(run(store.commit(decision.plan)), Refused)
-    return made.stored_policy(store)
-
-
-def test_a_new_budget_holds_what_was_said_and_nothing_is_used() -> None:
-    row = created(
-        creation(
-            on_hard_limit=HardLimitAction.FAIL_EXECUTION,
-            on_soft_limit="tell",
-            enforcement_mode="warn",
-        )
-    )
-    assert json.loads(row.policy_json) == {
-        "hard_limits": {"tokens": 100, "cents": 0},
-        "soft_limits": {"tokens": 0, "cents": 7},
-        "reset_interval_ms": 0,
-        "on_hard_limit": "fail_execution",
-        "on_soft_limit": "tell",
-    }
-    assert (row.scope_type, row.scope_id, row.enforcement_mode) == ("tenant", "acme", "warn")
-    assert (
-        row.breach_count,
-        row.soft_breach_count,
-        row.last_breach_at_ms,
-        row.last_breach_dim,
-    ) == (0, 0, None, None)
-    assert (row.created_at_ms, row.updated_at_ms, row.next_reset_at_ms, row.version) == (
-        NOW,
-        NOW,
-        None,
-        0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("interval", "now", "due"), [(0, None, None), (0, 5, None), (10, None, NOW + 10), (10, 5, 15)]
-)
-def test_when_it_first_resets(interval: int, now: int | None, due: int | None) -> None:
-    row = created(creation(reset_interval_ms=interval, now=now))
-    assert (row.next_reset_at_ms, row.created_at_ms) == (due, NOW if now is None else now)
-
-
-def test_the_first_one_stands_whatever_a_later_one_says() -> None:
-    assert answer(create_budget(policy({"tokens": 1}), creation(), NOW)) == BudgetAlreadySatisfied(
-        BUDGET
-    )
-
-
-def test_an_id_of_another_namespace_is_not_there() -> None:
-    theirs = policy({"tokens": 1}, columns={"namespace": "theirs"})
-    for namespace in (None, "mine"):
-        assert (
-            refusal(create_budget(theirs, creation(namespace=namespace), NOW)) == "budget_not_found"
-        )
-    assert answer(
-        create_budget(theirs, creation(namespace="theirs"), NOW)
-    ) == BudgetAlreadySatisfied(BUDGET)
-    assert (created(creation()).namespace, created(creation(namespace="mine")).namespace) == (
-        "default",
-        "mine",
-    )
-
-
-def test_of_a_name_given_twice_the_last_limit_counts() -> None:
-    row = created(creation(dimensions=["a", "a"], hard_limits=[1, 2], soft_limits=[3, 4]))
-    assert (row.limits.hard_limits, row.limits.soft_limits) == ({"a": 2}, {"a": 4})
-
-
-def test_a_budget_without_dimensions() -> None:
-    row = created(creation(dimensions=(), hard_limits=(), soft_limits=()))
-    assert (row.limits.hard_limits, row.limits.soft_limits) == ({}, {})
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"hard_limits":{"a":"x"}}', '{"reset_interval_ms":"1"}']
-)
-def test_a_policy_that_cannot_be_read_is_corruption(text: str) -> None:
-    with pytest.raises(ValidationError, match="policy_json") as caught:
-        _ = policy(columns={"policy_json": text}).limits
-    assert caught.value.kind is ValidationKind.CORRUPTION
-
 
 # ---- one report
-
 LIMITS = policy({"a": 10, "b": 10, "z": 0}, {"a": 5, "b": 5, "z": 0})
 ONE: dict[str, tuple[dict[str, int], dict[str, int], Any]] = {
     "within": ({"a": 1}, {"a": 4}, OK),
@@ -198,7 +90,7 @@ def test_one_report(used: dict[str, int], deltas: dict[str, int], result: Any) -
 
 
 def settled(known: BudgetRows, found: UsageTally) -> MemoryStore:
-    """The store of these books after what was counted is committed."""
+    """A store with these rows, after the count is committed."""
     store = made.seeded(known)
     todo = plans(known, found)
     if todo:
@@ -210,7 +102,7 @@ def test_an_amount_no_store_can_hold_is_refused_by_name() -> None:
     known = books(policy(), {"a": MAX_AMOUNT})
     first, second = count(known, [report(a=1), report(a=0)]).results
     assert isinstance(first, ValidationError) and first.kind is ValidationKind.INVALID_INPUT
-    assert first.detail == f"a: {MAX_AMOUNT} and 1 more is above {MAX_AMOUNT}"
+    assert first.detail == f"a: {MAX_AMOUNT} + 1 is above {MAX_AMOUNT}"
     assert second == OK
 
 
@@ -233,9 +125,6 @@ def test_a_budget_is_not_there_for_executions_of_another_namespace() -> None:
     found = count(known, [report(None, None, by, a=1) for by in (IDENT, OTHER, gone, None)])
     assert [type(each) for each in found.results] == [UsageOk, NotFound, UsageOk, UsageOk]
     assert found.grown == {"a": 3}
-
-
-# ---- several reports
 
 
 def test_reports_are_decided_in_the_order_they_came() -> None:
@@ -268,9 +157,6 @@ def test_the_last_refusal_is_the_one_that_is_noted() -> None:
         NOW,
         NOW,
     )
-
-
-# ---- keys
 
 
 def test_a_key_counts_once() -> None:
@@ -306,7 +192,7 @@ def test_a_key_is_known_until_its_time(until: int, known_already: bool) -> None:
     assert made.usage(store) == {"a": 1 if known_already else 2}
 
 
-def test_a_key_that_somebody_used_meanwhile_stops_the_commit() -> None:
+def test_a_key_used_concurrently_refuses_the_commit() -> None:
     known = books(LIMITS, {"a": 1})
     todo = plans(known, count(known, [report("k", a=1)]))
     store = made.seeded(books(LIMITS, {"a": 1}, {"k": NOW + 5}))
@@ -325,9 +211,6 @@ def test_what_a_key_remembers() -> None:
     assert json.loads(outcome_text(OK)) == {"kind": "Ok"}
     said = {"kind": "SoftBreach", "dimension": 'é"', "current_usage": 6, "soft_limit": 5}
     assert json.loads(outcome_text(SoftBreach('é"', 6, 5))) == said
-
-
-# ---- accounts
 
 
 def test_accounts_grow_by_what_was_applied_and_by_nothing_else() -> None:
@@ -351,9 +234,6 @@ def test_an_account_that_came_or_went_meanwhile_stops_the_commit() -> None:
     assert isinstance(
         made.commit(made.seeded(fresh), plans(charged, count(charged, [one]))), Refused
     )
-
-
-# ---- plans
 
 
 def test_locks_are_taken_in_one_order() -> None:
@@ -388,7 +268,7 @@ def test_nothing_and_no_key_writes_nothing() -> None:
     assert plans(known, count(known, [report(a=0), report()])) == []
 
 
-def test_a_refusal_is_noted_by_itself() -> None:
+def test_a_hard_breach_is_noted_without_usage() -> None:
     store = made.seeded(books(LIMITS))
     assert isinstance(made.commit(store, [note_hard(BUDGET, 3, "b")]), Applied)
     row = made.stored_policy(store)
@@ -425,9 +305,6 @@ def test_a_refusal_is_confirmed_where_room_could_be_made(
         store = made.seeded(books(LIMITS, {"a": stored}))
         assert isinstance(made.commit(store, todo), Applied) is holds
         assert made.usage(store) == {"a": stored}
-
-
-# ---- what follows
 
 
 @pytest.mark.parametrize("action", ["reject", "fail", "", "nonsense", *HardLimitAction])

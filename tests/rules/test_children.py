@@ -1,6 +1,4 @@
-"""A worker that waits for what its execution depends on, and a skipped member that is started
-again.
-"""
+"""Waiting for dependencies, and the replay of a skipped member."""
 
 from __future__ import annotations
 

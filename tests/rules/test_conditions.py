@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import json
-from functools import reduce
 from itertools import permutations
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,7 +11,6 @@ from flowfabric.model.waitpoint import (
     AllOf,
     Condition,
     Count,
-    CountKind,
     OperatorOnly,
     Single,
     TimeoutOnly,
@@ -24,8 +20,6 @@ from flowfabric.model.waitpoint import (
 from flowfabric.rules.waits.conditions import (
     Arrived,
     check_shape,
-    decode,
-    encode,
     is_composite,
     is_met,
     judge,
@@ -34,7 +28,8 @@ from flowfabric.rules.waits.conditions import (
     required_names,
 )
 
-WAITPOINTS, SIGNALS, SOURCES = CountKind
+from .wait_factory import SIGNALS, SOURCES, WAITPOINTS, nested
+
 MET, KEPT, AGAIN = (
     "resume_condition_satisfied",
     "appended_to_waitpoint",
@@ -65,116 +60,6 @@ def effects(condition: Condition, *signals: Arrived) -> list[str]:
         satisfied = verdict.satisfied
         said.append(verdict.effect)
     return said
-
-
-def nested(depth: int, leaf: Condition = Single("a")) -> Condition:  # noqa: B008
-    """That many composites, one in another."""
-    return reduce(lambda inner, _: AllOf((inner,)), range(depth), leaf)
-
-
-# ---- JSON
-
-WIRE: list[tuple[Condition, Any]] = [
-    (Single("a"), {"Single": {"waitpoint_key": "a", "matcher": "Wildcard"}}),
-    (Single("ä", "go"), {"Single": {"waitpoint_key": "ä", "matcher": {"ByName": "go"}}}),
-    (
-        Single("a", "Wildcard"),
-        {"Single": {"waitpoint_key": "a", "matcher": {"ByName": "Wildcard"}}},
-    ),
-    (OperatorOnly(), "OperatorOnly"),
-    (TimeoutOnly(), "TimeoutOnly"),
-    (AllOf((OperatorOnly(),)), {"Composite": {"kind": "AllOf", "members": ["OperatorOnly"]}}),
-    (
-        Count(2, WAITPOINTS, ("a", "b")),
-        {
-            "Composite": {
-                "kind": "Count",
-                "n": 2,
-                "count_kind": "DistinctWaitpoints",
-                "waitpoints": ["a", "b"],
-            }
-        },
-    ),
-    (
-        Count(1, SIGNALS, ("a",), "go"),
-        {
-            "Composite": {
-                "kind": "Count",
-                "n": 1,
-                "count_kind": "DistinctSignals",
-                "waitpoints": ["a"],
-                "matcher": {"ByName": "go"},
-            }
-        },
-    ),
-    (
-        Count(1, SOURCES, ("a",)),
-        {
-            "Composite": {
-                "kind": "Count",
-                "n": 1,
-                "count_kind": "DistinctSources",
-                "waitpoints": ["a"],
-            }
-        },
-    ),
-]
-
-
-@pytest.mark.parametrize(("condition", "wire"), WIRE)
-def test_the_json_of_every_shape(condition: Condition, wire: Any) -> None:
-    assert json.loads(encode(condition)) == wire
-    assert decode(encode(condition)) == condition
-    assert decode(json.dumps(wire)) == condition
-
-
-def test_a_nested_condition_survives_its_json() -> None:
-    everything = AllOf(
-        (AllOf(tuple(condition for condition, _ in WIRE)), nested(2, Count(1, SIGNALS, ("x",))))
-    )
-    assert decode(encode(everything)) == everything
-
-
-def test_a_count_may_spell_out_that_it_takes_any_name() -> None:
-    said = {
-        "Composite": {
-            "kind": "Count",
-            "n": 1,
-            "count_kind": "DistinctSignals",
-            "matcher": "Wildcard",
-            "waitpoints": ["a"],
-        }
-    }
-    assert decode(json.dumps(said)) == Count(1, SIGNALS, ("a",))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "null",
-        "7",
-        "[]",
-        "{}",
-        '"Single"',
-        '{"Single":{}}',
-        '{"Single":{"waitpoint_key":"a","matcher":{}}}',
-        '{"Single":{"waitpoint_key":"a","matcher":7}}',
-        '{"Composite":{}}',
-        '{"Composite":{"kind":"AllOf"}}',
-        '{"Composite":{"kind":"AllOf","members":[7]}}',
-        '{"Composite":{"kind":"Count","n":1,"count_kind":"DistinctDays","waitpoints":["a"]}}',
-        '{"Composite":{"kind":"Count","n":1,"count_kind":"DistinctSignals"}}',
-    ],
-)
-def test_a_stored_condition_that_cannot_be_read_is_corruption(text: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        decode(text)
-    assert caught.value.kind is ValidationKind.CORRUPTION
-
-
-# ---- shape
 
 
 def refused(condition: Condition) -> str:
@@ -310,9 +195,6 @@ def test_the_names_a_waitpoint_waits_for(condition: Condition, key: str, names: 
     assert required_names(condition, key) == names
 
 
-# ---- what a signal does
-
-
 @pytest.mark.parametrize(
     ("condition", "signals", "said"),
     [
@@ -402,7 +284,7 @@ def test_counts_of_one_kind_do_not_share_what_satisfies_them() -> None:
 
 
 def test_a_count_is_not_fed_by_a_longer_path() -> None:
-    """Members 1 and 10, and a count inside another's path, are told apart."""
+    """Members 1 and 10, and a count inside another's path, are distinct."""
     many = AllOf(tuple(Count(1, SIGNALS, (f"k{at}",)) for at in range(11)))
     fed = [f"members[{at}]#sig:x" for at in (0, *range(2, 11))]
     assert not is_met(many, (*fed, "members[10]#sig:y"))

@@ -1,4 +1,4 @@
-"""Applying an edge, letting a child go, and the child's own questions."""
+"""Applying an edge, releasing a child, and the eligibility of a child."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_promoting_checks_one_thing_after_the_other(found: EdgeGroup | None) -> 
     ],
 )
 @pytest.mark.parametrize("state", VECTORS["DEPS"].attempt_states)
-def test_an_execution_goes_on_when_nothing_is_left_to_wait_for(
+def test_an_execution_is_promoted_when_no_dependency_is_left(
     found: EdgeGroup | None, result: str, state: str
 ) -> None:
     child = waiting("DEPS", state)
@@ -316,7 +316,7 @@ def test_a_recorded_delay_outlives_the_dependencies(
     )
 
 
-def test_who_has_gone_on_meanwhile_is_not_let_go_again() -> None:
+def test_a_released_execution_is_not_released_again() -> None:
     decision = edges.promote(asked(waiting()))
     assert isinstance(decision, Commit)
     moved = waiting("RUNNING", version=9)
@@ -364,7 +364,7 @@ def test_whether_it_could_run(child: Execution | None, found: EdgeGroup | None, 
 @pytest.mark.parametrize(
     ("reset", "ended"), [(None, NOW), (NOW, NOW - 1), (NOW, NOW), (NOW, NOW + 1), (NOW, None)]
 )
-def test_an_upstream_that_had_failed_before_a_replay_must_end_anew(
+def test_an_upstream_that_failed_before_a_replay_counts_only_its_next_end(
     outcome: str, reset: int | None, ended: int | None
 ) -> None:
     found = Upstream(P, ident(0).uuid, FLOW_ID, "terminal", outcome, ended)

@@ -1,6 +1,4 @@
-"""Counting how upstreams ended: every policy, every order of outcomes, one at a time and several at
-once.
-"""
+"""Counting the ends of upstreams: every policy and order of outcomes, singly and together."""
 
 from __future__ import annotations
 
@@ -66,9 +64,7 @@ def world(
 def end(
     store: MemoryStore, *ends: UpstreamEnd, siblings: Sequence[int] = (), told: Sequence[int] = ()
 ) -> GroupCount:
-    """As the engine does it: the group and the child are read, the ends counted, and what follows
-    is committed together.
-    """
+    """Like the engine: reads the group and the child, counts the ends, and commits the plans."""
     before, child = only(store, EdgeGroup), found(store)
     counted = edges.count_ends(before, ends, NOW)
     others = {"siblings": [ident(n).uuid for n in siblings], "told": [ident(n).uuid for n in told]}
@@ -78,7 +74,7 @@ def end(
 
 
 def decided(policy: EdgePolicy, n: int, outcomes: Sequence[str]) -> str:
-    """An oracle of its own: who needs how many, and how many can still come."""
+    """An independent oracle: how many successes are needed, and how many are possible."""
     needs = {"all_of": n, "any_of": 1}.get(policy.kind, policy.k)
     for at in range(1, len(outcomes) + 1):
         good = outcomes[:at].count("success")
@@ -140,7 +136,7 @@ def test_every_order_of_outcomes_ends_alike(policy: EdgePolicy, n: int) -> None:
 
 
 def splits(n: int) -> Iterator[list[int]]:
-    """How many come at once, then at once, and so on."""
+    """The sizes of the batches in which ends are counted."""
     if not n:
         yield []
     for first in range(1, n + 1):
@@ -230,7 +226,9 @@ def test_a_group_that_has_fired_only_counts(state: str, policy: EdgePolicy, outc
 
 def test_a_state_from_elsewhere_reads_as_pending() -> None:
     assert edges.state_of(group(ALL_OF, 1, group_state="odd")) == "pending"
-    assert edges.count_ends(group(ALL_OF, 1, group_state="odd"), [ended(0)], NOW).fired == "satisfied"
+    assert (
+        edges.count_ends(group(ALL_OF, 1, group_state="odd"), [ended(0)], NOW).fired == "satisfied"
+    )
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -252,7 +250,7 @@ def test_nothing_counted_changes_nothing() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=policy_name)
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-def test_who_counted_on_an_older_group_counts_again(policy: EdgePolicy, outcome: str) -> None:
+def test_a_count_of_an_older_group_is_refused(policy: EdgePolicy, outcome: str) -> None:
     store = world(policy, 1)
     old = replace(only(store, EdgeGroup), version=1)
     plans = edges.resolve_group(
@@ -288,7 +286,7 @@ def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name != "DEPS"])
-def test_a_child_that_has_gone_on_meanwhile_is_not_woken(name: str) -> None:
+def test_a_released_child_is_not_released_by_the_group(name: str) -> None:
     moved = waiting(name)
     store = world(ALL_OF, 1, moved)
     counted = edges.count_ends(only(store, EdgeGroup), [ended(0)], NOW)

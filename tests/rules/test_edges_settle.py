@@ -1,6 +1,4 @@
-"""What the ends of upstreams do around the group: siblings, data passing, and children in every
-state.
-"""
+"""Consequences of ended upstreams: siblings, data passing, and children in every state."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ def test_a_fired_group_lists_its_siblings(
     "policy", [ALL_OF, LET_RUN, EdgePolicy.quorum(2, "let_run")], ids=policy_name
 )
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-def test_whoever_lets_them_run_never_lists_any(policy: EdgePolicy, outcome: str) -> None:
+def test_a_let_run_policy_lists_no_siblings(policy: EdgePolicy, outcome: str) -> None:
     store = world(policy, 2)
     end(store, *(ended(n, outcome) for n in (0, 1)), siblings=[7, 8])
     row = only(store, EdgeGroup)
@@ -145,7 +143,7 @@ TWO_RUN = EdgePolicy.quorum(2, "let_run")
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
-def test_whose_result_becomes_the_input(
+def test_which_result_becomes_the_input(
     policy: EdgePolicy, n: int, ends: list[edges.UpstreamEnd], payload: bytes, at_once: bool
 ) -> None:
     store = world(policy, n, waiting(payload=b"own"))
@@ -156,7 +154,7 @@ def test_whose_result_becomes_the_input(
 
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("policy", [ALL_OF, LET_RUN, ANY_OF], ids=policy_name)
-def test_input_is_given_to_whoever_is_not_over(name: str, policy: EdgePolicy) -> None:
+def test_input_is_given_to_children_that_have_not_ended(name: str, policy: EdgePolicy) -> None:
     child = waiting(name, payload=b"own")
     store = world(policy, 1, child)
     end(store, ended(0, **PASSES))
@@ -193,7 +191,7 @@ def test_input_comes_before_the_child_is_let_go() -> None:
 
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("policy", [ALL_OF, ANY_OF, LET_RUN], ids=policy_name)
-def test_a_satisfied_group_lets_go_only_who_is_blocked_by_it(name: str, policy: EdgePolicy) -> None:
+def test_a_satisfied_group_releases_only_a_blocked_child(name: str, policy: EdgePolicy) -> None:
     for state in VECTORS[name].attempt_states:
         child = waiting(name, state)
         store = world(policy, 1, child)
@@ -212,7 +210,9 @@ def test_a_satisfied_group_lets_go_only_who_is_blocked_by_it(name: str, policy: 
 
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("policy", [ALL_OF, ANY_OF, LET_RUN], ids=policy_name)
-def test_an_impossible_group_skips_whoever_is_not_over(name: str, policy: EdgePolicy) -> None:
+def test_an_impossible_group_skips_a_child_that_has_not_ended(
+    name: str, policy: EdgePolicy
+) -> None:
     for outcome in VECTORS[name].outcomes:
         child = waiting(name, outcome=outcome)
         store = world(policy, 1, child)
@@ -268,7 +268,7 @@ def test_the_child_of_a_satisfied_group_and_its_siblings_go_in_one_commit() -> N
 
 
 def completed(*numbers: int) -> MemoryStore:
-    """Upstreams that have just ended, each with the event that told of it."""
+    """Upstreams that have just ended, each with its completion event."""
     ends = [upstream(n, "RUNNING") for n in numbers]
     store = seeded(group(LET_RUN, 3), *map(edge, range(3)), waiting(), *ends, *map(attempt, ends))
     for row in ends:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations_with_replacement
 from typing import Any
 from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
 
-from flowfabric.errors import Conflict, Contention, NotFound, ValidationError
+from flowfabric.errors import Conflict, Contention, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
@@ -22,10 +21,10 @@ from flowfabric.model.flow import (
     Staged,
     StageDependencyEdgeArgs,
 )
-from flowfabric.model.flow_links import Member, Parent
+from flowfabric.model.flow_links import Member
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Decision
-from flowfabric.rules.flows import flow_fields, flow_forms, flows
+from flowfabric.rules.flows import flow_fields, flows
 from flowfabric.rules.flows.flows import GraphSnapshot, member_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
@@ -37,6 +36,7 @@ from .flow_factory import (
     edge,
     edge_id,
     error_of,
+    fields,
     flow,
     ident,
     kept,
@@ -53,15 +53,6 @@ MISMATCH = f"execution partition mismatch: expected {P}, got {P + 1}"
 
 def members(*found: Execution) -> dict[UUID, Member]:
     return {one.execution_id: member_of(one) for one in found}
-
-
-def fields(of: Flow) -> dict[str, Any]:
-    found = json.loads(of.raw_fields)
-    assert isinstance(found, dict)
-    return found
-
-
-# ---- create
 
 
 def test_a_new_flow_is_open_and_empty() -> None:
@@ -106,9 +97,6 @@ def test_a_flow_without_a_time_takes_the_stores_and_zero_is_a_time() -> None:
         )
 
 
-# ---- the flow's own fields
-
-
 @pytest.mark.parametrize("text", ["{", "", "nonsense"])
 def test_fields_that_are_no_json(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: "):
@@ -134,9 +122,6 @@ def test_a_count_is_a_number_or_its_digits(found: Any, read: int) -> None:
 
 def test_a_count_that_is_missing() -> None:
     assert (flow_fields.number_in({}, "n"), flow_fields.number_in({}, "n", 7)) == (0, 7)
-
-
-# ---- members
 
 
 def adding(around: GraphSnapshot, who: ExecutionId = IDENT, now: int | None = None) -> Decision:
@@ -222,9 +207,6 @@ def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
     store = seeded(*there)
     assert isinstance(commit(store, decision.plan), Refused)
     assert (only(store, Flow), stored(store)) == there
-
-
-# ---- edges as staged
 
 
 def staging(
@@ -365,129 +347,3 @@ def test_an_edge_of_the_kind_ended_is_content_with_any_end(outcome: str) -> None
 )
 def test_a_reference_that_is_not_empty_passes_data(policy: str, passes: bool) -> None:
     assert flows.passes_data(edge(policy=policy)) is passes
-
-
-# ---- tags
-
-
-def test_a_tag_is_one_more_field() -> None:
-    assert isinstance(error_of(flows.set_flow_tag(None, "a.b", "c", NOW)), NotFound)
-    assert refusal(flows.set_flow_tag(None, "a.b", "c", NOW)) == "flow_not_found"
-    before = flow(public_flow_state="cancelled", settled_at_ms=5)
-    store = applied(flows.set_flow_tag(before, "a.b.c", "é", NOW), before)
-    after = only(store, Flow)
-    assert fields(after) == {**fields(before), "a.b.c": "é", "last_mutation_at_ms": NOW}
-    assert (after.graph_revision, after.version, after.settled_at_ms) == (
-        before.graph_revision,
-        before.version + 1,
-        5,
-    )
-
-
-# ---- what the members add up to
-
-ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
-BLOCKED = {"suspended", "delayed", "rate_limited", "waiting_children"}
-STATES = (*sorted(ENDED), *sorted(BLOCKED), "active", "waiting")
-
-
-def expected(states: set[str]) -> str:
-    if states <= ENDED:
-        return "failed" if states & {"failed", "cancelled", "expired"} else "completed"
-    if "active" in states:
-        return "running"
-    return "blocked" if states & BLOCKED else "open"
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_the_state_of_a_flow_follows_from_its_members(size: int) -> None:
-    for some in combinations_with_replacement(STATES, size):
-        assert flows.derived_state(flows.count_members(some)) == expected(set(some)), some
-
-
-def test_private_spellings_are_counted_under_the_common_ones() -> None:
-    counted = flows.count_members(["resumable", "running", "claimed", "pending", "waiting"])
-    assert counted == {"waiting": 3, "active": 2}
-
-
-@pytest.mark.parametrize(
-    ("states", "word", "settled"),
-    [
-        (["completed", "skipped"], "completed", True),
-        (["completed", "expired"], "failed", True),
-        (["completed", "active"], "running", False),
-        (["completed", "delayed"], "blocked", False),
-        (["waiting", "resumable"], "open", False),
-    ],
-)
-def test_a_summary_counts_every_member(states: list[str], word: str, settled: bool) -> None:
-    before = flow(settled_at_ms=1)
-    store = seeded(before)
-    assert isinstance(
-        commit(store, flows.project(before, flows.count_members(states), NOW - 1)), Applied
-    )
-    (row,) = rows(store, "ff_flow_summary")
-    assert (row["total_members"], row["sampled_members"], row["last_summary_update_at"]) == (
-        2,
-        2,
-        NOW - 1,
-    )
-    counted = {
-        name.removeprefix("members_"): n
-        for name, n in row.items()
-        if name.startswith("members_") and n
-    }
-    assert counted == flows.count_members(states)
-    assert row["public_flow_state"] == word
-    after = only(store, Flow)
-    assert after == replace(before, settled_at_ms=NOW - 1 if settled else None)
-
-
-def test_a_summary_is_replaced() -> None:
-    before = flow()
-    store = seeded(before)
-    commit(store, flows.project(before, flows.count_members(["completed"]), NOW - 1))
-    assert only(store, Flow).settled_at_ms == NOW - 1
-    commit(store, flows.project(before, flows.count_members(["active", "active"]), NOW))
-    (row,) = rows(store, "ff_flow_summary")
-    assert (row["members_completed"], row["members_active"], row["public_flow_state"]) == (
-        0,
-        2,
-        "running",
-    )
-
-
-def test_a_summary_of_a_flow_that_moved_is_not_written() -> None:
-    store = seeded(flow(version=9))
-    assert isinstance(
-        commit(store, flows.project(flow(), flows.count_members(["active"]), NOW)), Refused
-    )
-    assert rows(store, "ff_flow_summary") == []
-
-
-def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
-    store = MemoryStore(ManualClock(NOW))
-    parent = ExecutionId.solo("lane")
-    detached = ExecutionId.for_flow(FLOW_ID)
-    args = CreateFlowArgs(flow_id=FLOW_ID)
-    family = Parent(execution_id=parent, waitpoint_key="children:0", detached=(detached,))
-    plan = flows.create_flow(args, P, NOW, parent=family)
-    assert plan.form is flow_forms.CREATE_CHILDREN
-    assert commit(store, plan) == Refused()
-    values = dict(zip(plan.form.args, plan.values, strict=True))
-    row = Flow(
-        P,
-        FLOW_ID,
-        0,
-        "open",
-        NOW,
-        None,
-        0,
-        None,
-        parent.partition_index,
-        parent.uuid,
-        values["raw_fields"],
-    )
-    assert (row.parent, flow_fields.detached_of(row)) == (parent, {detached.uuid})
-    alone = flows.create_flow(args, P, NOW, parent=Parent(execution_id=parent, waitpoint_key=""))
-    assert '"detached"' not in dict(zip(alone.form.args, alone.values, strict=True))["raw_fields"]

@@ -133,7 +133,10 @@ def test_whatever_is_written_reads_back(frame: Frame, ts_ms: int, version: int |
 
 
 def test_stored_text_is_compact() -> None:
-    text = '{"encoding":"utf8","frame_type":"stdout","mode":"durable","payload":"x","source":"worker","ts":"7"}'
+    text = (
+        '{"encoding":"utf8","frame_type":"stdout","mode":"durable",'
+        '"payload":"x","source":"worker","ts":"7"}'
+    )
     assert encode_fields(fields_of(FRAME, 7, None)) == text
 
 
@@ -309,9 +312,7 @@ NUMBER_FIELDS = {
         (alike(mode=BestEffortLive(1, ema_alpha=True)), "frame.mode.ema_alpha: a number, got True"),
     ],
 )
-def test_a_frame_that_is_refused_says_which_field_and_what_is_accepted(
-    frame: Any, detail: str
-) -> None:
+def test_a_refused_frame_names_the_field_and_what_is_accepted(frame: Any, detail: str) -> None:
     error = refusal(check_frame, frame)
     assert (error.kind, error.detail) == (ValidationKind.INVALID_INPUT, detail)
     error = refusal(check_batch, (FRAME, frame))

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+
+from flowfabric.codec.token import mint, verify
+from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
 from flowfabric.model.signing_key import (
     AlreadySeeded,
     HmacKey,
@@ -12,10 +16,6 @@ from flowfabric.model.signing_key import (
     RotationNoop,
     Seeded,
 )
-from msgspec.structs import replace
-
-from flowfabric.codec.token import mint, verify
-from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.waits.signing_keys import (
@@ -118,7 +118,7 @@ def test_seeding_an_empty_keystore() -> None:
 
 @pytest.mark.parametrize("active", [0, 1])
 @pytest.mark.parametrize(("secret", "same"), [(SECRET, True), (OTHER, False)])
-def test_seeding_again_tells_whether_the_secret_is_the_same(
+def test_a_second_seed_returns_whether_the_secret_is_the_same(
     active: int, secret: bytes, same: bool
 ) -> None:
     known = (key("k0", 1 - active), key("k1", active))
@@ -133,8 +133,8 @@ def test_seeding_beside_another_active_key() -> None:
         and decision.error.kind is ValidationKind.INVALID_INPUT
     )
     assert decision.error.detail == (
-        'seed_waitpoint_hmac_secret: a different kid "k1" is already active; use '
-        "rotate_waitpoint_hmac_secret_all to change kid"
+        'seed_waitpoint_hmac_secret: a different kid "k1" is already active; '
+        "use rotate_waitpoint_hmac_secret_all to change kid"
     )
 
 
@@ -235,9 +235,7 @@ def test_two_rotations_at_once_leave_one_active_key() -> None:
 
 
 def test_three_keys_in_a_row() -> None:
-    """A token of the first stays good to the last millisecond of its own grace, however many keys
-    follow.
-    """
+    """A token of the first key is valid to the end of its grace, however many keys follow."""
     first = key("A", secret=b"a" * 32)
     token = mint(first, IDENT, WAITPOINT_ID)
     _, store = rotation((first,), "B", b"b" * 32)

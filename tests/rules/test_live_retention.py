@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowfabric.model.stream import BestEffortLive
-from flowfabric.rules.streams.ephemeral_frames import Knobs, kept, next_rate, sanitised
+from flowfabric.rules.streams.ephemeral_frames import LiveLimits, kept_frames, limits_of, next_rate
 
-KNOBS = Knobs(5_000, 64, 16_384, 0.2)
+KNOBS = LiveLimits(5_000, 64, 16_384, 0.2)
 
 
 @pytest.mark.parametrize(
-    ("mode", "knobs"),
+    ("mode", "limits"),
     [
         (BestEffortLive(5_000), (5_000, 64, 16_384, 0.2)),
         (BestEffortLive(0), (1, 64, 16_384, 0.2)),
@@ -32,9 +32,9 @@ KNOBS = Knobs(5_000, 64, 16_384, 0.2)
     ],
 )
 def test_senseless_knobs_become_the_usual_ones(
-    mode: BestEffortLive, knobs: tuple[int, int, int, float]
+    mode: BestEffortLive, limits: tuple[int, int, int, float]
 ) -> None:
-    assert sanitised(mode) == knobs
+    assert limits_of(mode) == limits
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,19 @@ def test_the_rate_follows_what_comes_in(
     ],
 )
 def test_two_lifetimes_are_kept_between_the_floor_and_the_ceiling(rate: float, count: int) -> None:
-    assert kept(rate, KNOBS) == count
+    assert kept_frames(rate, KNOBS) == count
 
 
 def test_a_steady_thousand_a_second_reaches_the_ceiling_and_a_pause_leaves_it() -> None:
     rate = next_rate(None, None, 0, KNOBS)
     for now in range(1, 100):
         rate = next_rate(rate, now - 1, now, KNOBS)
-    assert kept(rate, KNOBS) < KNOBS.ceiling == kept(rate, KNOBS._replace(ttl_ms=30_000))
+    assert (
+        kept_frames(rate, KNOBS) < KNOBS.ceiling == kept_frames(rate, KNOBS._replace(ttl_ms=30_000))
+    )
     for now in range(10_000, 1_000_000, 10_000):
         rate = next_rate(rate, now - 10_000, now, KNOBS)
-    assert kept(rate, KNOBS) == KNOBS.floor
+    assert kept_frames(rate, KNOBS) == KNOBS.floor
 
 
 MODES = st.builds(
@@ -95,14 +97,12 @@ MODES = st.builds(
 
 @given(MODES)
 def test_the_first_frame_keeps_exactly_the_floor(mode: BestEffortLive) -> None:
-    knobs = sanitised(mode)
-    assert kept(next_rate(None, None, 0, knobs), knobs) == knobs.floor
+    limits = limits_of(mode)
+    assert kept_frames(next_rate(None, None, 0, limits), limits) == limits.floor
 
 
 def naive(mode: BestEffortLive, times: list[int]) -> tuple[Fraction, Fraction, int]:
-    """The formulas in exact numbers, word for word: the rate, the wanted length, and that cut to
-    its bounds.
-    """
+    """The formulas in exact numbers: the rate, the wanted length, and its bounds."""
     floor = 64 if mode.maxlen_floor <= 0 else mode.maxlen_floor
     ceiling = 16_384 if mode.maxlen_ceiling <= 0 else mode.maxlen_ceiling
     alpha = (
@@ -126,14 +126,14 @@ def test_the_naive_formulas_agree(mode: BestEffortLive, steps: list[int]) -> Non
     times = [1_700_000_000_000]
     for step in steps:
         times.append(times[-1] + step)
-    knobs = sanitised(mode)
-    rate = next_rate(None, None, times[0], knobs)
+    limits = limits_of(mode)
+    rate = next_rate(None, None, times[0], limits)
     for last, now in pairwise(times):
-        rate = next_rate(rate, last, now, knobs)
+        rate = next_rate(rate, last, now, limits)
     exact_rate, wanted, count = naive(mode, times)
     assert rate == pytest.approx(float(exact_rate), rel=1e-9)
     slack = wanted * Fraction(1, 10**9)
     if math.ceil(wanted - slack) == math.ceil(wanted + slack):
-        assert kept(rate, knobs) == count
-    assert knobs.floor <= kept(rate, knobs) <= knobs.ceiling
-    assert abs(kept(rate, knobs) - count) <= 1 + slack
+        assert kept_frames(rate, limits) == count
+    assert limits.floor <= kept_frames(rate, limits) <= limits.ceiling
+    assert abs(kept_frames(rate, limits) - count) <= 1 + slack

@@ -192,10 +192,10 @@ APPENDIX_A: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("target", "patch", "result"), APPENDIX_A)
 def test_the_examples_of_the_rfc(target: Any, patch: Any, result: Any) -> None:
-    """A document is always an object here. So a row whose target, patch or result is none is read
-    one level down, as the
-    member `m` of one, where the RFC's rules are the same; and as a patch of its own it is refused.
-    A null there deletes."""
+    """The examples of the RFC, one level down, as the member `m` of an object.
+
+    A document is always an object here, so a patch that is not one is refused, and null deletes.
+    """
     if isinstance(target, dict) and isinstance(patch, dict):
         assert merge(target, patch) == result
     else:

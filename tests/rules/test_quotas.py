@@ -14,19 +14,19 @@ from flowfabric.model.quota import (
     CheckAdmissionArgs,
     ConcurrencyExceeded,
     CreateQuotaPolicyArgs,
+    LimitState,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
     RateExceeded,
-    LimitState,
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.rules.claims import admission
 from flowfabric.rules.claims.admission import Breach
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.limits import quotas
-from flowfabric.rules.limits.quotas import SlotExecution, Slot
+from flowfabric.rules.limits.quotas import Slot, SlotExecution
 
 from .factory import IDENT, NOW, execution
 
@@ -42,7 +42,11 @@ def args(**said: Any) -> CheckAdmissionArgs:
     ("said", "standing", "result"),
     [
         ({}, LimitState(leased=frozenset([IDENT.uuid])), AlreadyAdmitted()),
-        ({"concurrency_cap": 1}, LimitState(leased=frozenset([UUID(int=1)])), ConcurrencyExceeded()),
+        (
+            {"concurrency_cap": 1},
+            LimitState(leased=frozenset([UUID(int=1)])),
+            ConcurrencyExceeded(),
+        ),
         ({"rate_limit": 1}, LimitState(window=(NOW - 1_000,)), RateExceeded(59_000 + 7)),
         (
             {"rate_limit": 1, "window_seconds": 1},
@@ -99,7 +103,7 @@ OLD = Slot(Q, str(IDENT), NOW - 30_000, None)
         (Slot(Q, str(IDENT), NOW - 29_999, None), "terminal", None, False),
     ],
 )
-def test_slots_nobody_holds(
+def test_which_slots_are_orphans(
     slot: Slot, phase: str | None, reserved: int | None, gone: bool
 ) -> None:
     holder = None if phase is None else SlotExecution(0, IDENT.uuid, phase, reserved)
@@ -173,6 +177,9 @@ def test_an_id_of_another_namespace_is_not_there() -> None:
     mine, theirs = (
         CreateQuotaPolicyArgs(quota_policy_id=Q, namespace=name) for name in (None, "other")
     )
-    assert quotas.owned_elsewhere(None, theirs) is None and quotas.owned_elsewhere(POLICY, mine) is None
+    assert (
+        quotas.owned_elsewhere(None, theirs) is None
+        and quotas.owned_elsewhere(POLICY, mine) is None
+    )
     refused = quotas.owned_elsewhere(POLICY, theirs)
     assert refused is not None and refused.code == "quota_policy_not_found"

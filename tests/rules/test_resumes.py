@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from flowfabric.rules.waits.signal_forms import DEDUP
 
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import Resumed, Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
 from flowfabric.rules.states import VECTORS, name_of, vector_of
+from flowfabric.rules.waits.signal_forms import DEDUP
 from flowfabric.rules.waits.signals import awake, forget_key, forget_suspend, resume, stamp_failure
 from flowfabric.rules.waits.suspend import remember
 
@@ -27,7 +27,7 @@ from .factory import (
     stored_attempt,
     told,
 )
-from .test_signals import delivered
+from .signal_helpers import delivered
 from .wait_factory import (
     SECOND,
     THIRD,

@@ -175,7 +175,6 @@ def check_after(world: World, store: MemoryStore, rows: Rows, where: str) -> Non
 
 
 def check_applied(world: World, plan: Plan, store: MemoryStore, where: str) -> None:
-    assert plan.partition == IDENT.partition_index, where
     rows: Rows = run(store.dump(TABLES))
     check_after(world, store, rows, where)
     if world.neighbour:

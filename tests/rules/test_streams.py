@@ -1,8 +1,7 @@
-"""Output streams: what an append writes, what it cuts off, and what it answers."""
+"""Output streams: what an append writes and returns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,104 +10,40 @@ from msgspec.structs import replace
 
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.model.stream import (
-    DURABLE_SLACK,
     MAX_SUMMARY_BYTES,
     PATCH_KIND,
-    SUMMARY_CAP,
-    SUMMARY_SLACK,
-    BestEffortLive,
     Durable,
-    DurableSummary,
     Frame,
-    FrameKind,
     FrameMode,
     StreamMeta,
 )
-from flowfabric.plan import Applied, Form, Plan, Refused
+from flowfabric.plan import Applied, Form, Refused
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.frames import decode_fields
-from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
+from flowfabric.rules.streams.streams import Bound, Stream, Summary
 from flowfabric.store.memory import MemoryStore
 
-from .factory import IDENT, NOW, attempt, commit, execution, handle, run, seeded
+from .factory import IDENT, NOW, attempt, commit, execution, run, seeded
+from .stream_factory import (
+    HELD,
+    LIVE,
+    OF_STREAM,
+    PATCH,
+    SMALL,
+    appended,
+    begun,
+    frame,
+    grown,
+    live,
+    meta_of,
+    new,
+    patch,
+    rows,
+    said,
+)
 
-HELD = handle(execution("RUNNING"))
-OF_STREAM = (IDENT.partition_index, IDENT.uuid, 0)
-CAP = 10
-LIVE = BestEffortLive(5_000)
-SMALL = BestEffortLive(5_000, 2, 4)
-PATCH = DurableSummary()
 _EVERY: dict[str, FrameMode] = {"durable": Durable(), "summary": PATCH, "best_effort": LIVE}
 STREAM = f"{IDENT}:0"
-
-
-def frame(data: bytes = b"x", mode: FrameMode | None = None, **said: Any) -> Frame:
-    return Frame(data, FrameKind.Event, mode=mode or Durable(), **said)
-
-
-def patch(data: bytes = b'{"a":1}', **said: Any) -> Frame:
-    return frame(data, PATCH, **said)
-
-
-def live(mode: BestEffortLive = LIVE) -> Frame:
-    return frame(b"tick", mode)
-
-
-def new(cap: int = CAP) -> Stream:
-    return Stream(None, Summary({}, 0), cap)
-
-
-def begun(summary: Summary | None = Summary({}, 0), cap: int = CAP, **said: Any) -> Stream:  # noqa: B008
-    known: dict[str, Any] = {
-        "frame_count": 1,
-        "total_bytes": 1,
-        "last_ts_ms": NOW,
-        "durable_count": 1,
-        "has_durable_frame": 1,
-    }
-    return Stream(StreamMeta(*OF_STREAM, NOW, version=1, **{**known, **said}), summary, cap)
-
-
-def appended(
-    stream: Stream, *frames: Frame, now: int = NOW, bound: Bound | None = None
-) -> Appended:
-    return streams.append(stream, HELD, frames, now, bound)
-
-
-def said(plan: Plan) -> dict[str, Any]:
-    return dict(zip(plan.form.args, plan.values, strict=True))
-
-
-def rows(made: Appended) -> list[dict[str, Any]]:
-    """What is written, item by item."""
-    names = (
-        "ts_ms",
-        "seq",
-        "mode",
-        "number",
-        "mode_number",
-        "client_seq",
-        "expires_at_ms",
-        "fields",
-    )
-    return [dict(zip(names, item, strict=True)) for item in said(made.plan)["frames"]]
-
-
-def meta_of(made: Appended) -> StreamMeta:
-    assert made.stream.meta is not None
-    return made.stream.meta
-
-
-def grown(stream: Stream, several: Sequence[Frame], size: int = 1) -> tuple[Stream, list[Appended]]:
-    """Appended one after the other, so many at a time."""
-    made = []
-    for at in range(0, len(several), size):
-        made.append(appended(stream, *several[at : at + size]))
-        stream = made[-1].stream
-    return stream, made
-
-
-# ---- which form it takes
 
 
 @pytest.mark.parametrize(
@@ -150,14 +85,10 @@ def test_every_form_is_held_to_the_lease_and_to_what_was_read() -> None:
     ]
     for each in made:
         given = said(each.plan)
-        assert each.plan.partition == IDENT.partition_index
         assert (given["partition_key"], given["execution_id"], given["attempt_index"]) == OF_STREAM
         held = (HELD.lease_epoch, HELD.lease_id, HELD.worker_instance_id)
         assert (given["lease_epoch"], given["lease_id"], given["worker_instance_id"]) == held
     assert [said(each.plan).get("version") for each in made] == [None, None, None, 1, 1, 1]
-
-
-# ---- what is written
 
 
 @pytest.mark.parametrize("wire", _EVERY)
@@ -189,7 +120,7 @@ def test_a_frame_is_stored_under_its_mode(wire: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
-def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
+def test_a_mixed_batch_counts_each_mode_separately(stream: Stream) -> None:
     made = appended(stream, frame(b"12"), live(), patch(b'{"a":1}'), frame(b"3"), patch(b'{"b":2}'))
     before = stream.meta or StreamMeta(*OF_STREAM, NOW)
     first, durable = before.frame_count + 1, before.durable_count
@@ -213,7 +144,7 @@ def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
 
 @pytest.mark.parametrize("frames", [[frame(), frame()], [live(), live()], [patch(), frame()]])
 def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -> None:
-    """The next append is decided from it without a look."""
+    """The next append is decided from this state without a read."""
     for stream in (new(), begun()):
         made = appended(stream, *frames)
         given, after = said(made.plan), msgspec.structs.asdict(meta_of(made))
@@ -226,7 +157,7 @@ def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -
 
 
 def test_a_store_ends_up_with_what_is_known() -> None:
-    """Over opening, going on, patching and cutting, and under the lease alone."""
+    """For opening, appending, patching and trimming, and for the lease alone."""
     found = execution("RUNNING")
     store, stream = seeded(found, attempt(found)), new()
     batches = [
@@ -271,9 +202,6 @@ def test_the_plain_way_leaves_what_the_full_one_does() -> None:
     assert rows(plain) == rows(full)
 
 
-# ---- ids and counts
-
-
 @pytest.mark.parametrize(
     ("stream", "now", "ids"),
     [
@@ -300,9 +228,6 @@ def test_the_count_is_of_every_append_there_was() -> None:
     assert [outcome.frame_count for each in made for outcome in each.outcomes] == list(range(1, 21))
     assert stream.meta is not None and (stream.meta.frame_count, stream.meta.live_count) == (20, 20)
     assert {outcome.stream_id for each in made for outcome in each.outcomes} == {STREAM}
-
-
-# ---- summaries
 
 
 def test_the_document_is_written_compact_and_sorted_with_its_version() -> None:
@@ -350,145 +275,8 @@ def test_the_stored_document() -> None:
         assert caught.value.detail.startswith("corrupt summary document in ff_stream_summary: ")
 
 
-# ---- what is kept
-
-
-@pytest.mark.parametrize(
-    ("meta", "over"),
-    [
-        ({"durable_count": CAP}, 0),
-        ({"durable_count": CAP + DURABLE_SLACK}, 0),
-        ({"durable_count": CAP + DURABLE_SLACK + 1}, DURABLE_SLACK + 1),
-        (
-            {"durable_count": 1_000 + CAP + DURABLE_SLACK + 1, "durable_trimmed": 1_000},
-            DURABLE_SLACK + 1,
-        ),
-        ({"durable_count": 5_000, "durable_trimmed": 5_000 - CAP}, 0),
-        (
-            {
-                "durable_count": 0,
-                "live_count": 9_999,
-                "summary_count": 9_999,
-                "frame_count": 19_998,
-            },
-            0,
-        ),
-    ],
-)
-def test_durable_frames_are_overdue_beyond_the_slack(meta: dict[str, int], over: int) -> None:
-    assert streams.frames_over_cap(begun(**meta)) == over
-
-
-def test_nothing_is_overdue_before_the_stream_has_begun() -> None:
-    assert streams.frames_over_cap(new(0)) == 0
-
-
-def test_durable_frames_go_up_to_the_bound() -> None:
-    made = appended(begun(durable_count=300, frame_count=300), frame(), bound=Bound(NOW - 5, 290))
-    given = said(made.plan)
-    assert made.plan.form.name == "stream_append_trim"
-    assert (
-        given["trim_durable"],
-        given["trim_ts_ms"],
-        given["trim_summary"],
-        given["trim_best_effort"],
-    ) == (290, NOW - 5, 0, 0)
-    assert (meta_of(made).durable_trimmed, meta_of(made).durable_count) == (290, 301)
-    assert streams.frames_over_cap(made.stream) == 0
-    assert len(rows(made)) == 1
-
-
-def test_a_bound_with_a_patch_cuts_and_sums() -> None:
-    made = appended(begun(durable_count=300), patch(), bound=Bound(NOW, 290))
-    assert made.plan.form.name == "stream_append_summary_trim"
-    assert said(made.plan)["trim_durable"] == 290
-
-
-def test_summary_frames_are_cut_to_the_cap_beyond_the_slack() -> None:
-    stream, made = grown(begun(), [patch() for _ in range(SUMMARY_CAP + SUMMARY_SLACK + 1)])
-    assert [each.plan.form.name.endswith("_trim") for each in made] == [False] * (
-        SUMMARY_CAP + SUMMARY_SLACK
-    ) + [True]
-    last = said(made[-1].plan)
-    assert (last["trim_summary"], last["trim_durable"], last["trim_best_effort"]) == (
-        SUMMARY_SLACK + 1,
-        0,
-        0,
-    )
-    assert stream.meta is not None and (stream.meta.summary_count, stream.meta.summary_trimmed) == (
-        129,
-        65,
-    )
-    assert stream.summary == Summary({"a": 1}, 129)
-
-
-@pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
-def test_what_would_go_at_once_is_not_even_written(stream: Stream) -> None:
-    made = appended(
-        stream,
-        *(patch(b'{"n":%d}' % n) for n in range(200)),
-        frame(),
-        *(live(SMALL) for _ in range(20)),
-    )
-    kept = rows(made)
-    assert [row["mode_number"] for row in kept if row["mode"] == "summary"] == list(range(137, 201))
-    assert [row["mode_number"] for row in kept if row["mode"] == "best_effort"] == list(
-        range(17, 21)
-    )
-    assert len([row for row in kept if row["mode"] == "durable"]) == 1
-    assert (
-        len(made.outcomes) == 221
-        and meta_of(made).summary_trimmed == 136
-        and meta_of(made).live_trimmed == 16
-    )
-    assert said(made.plan)["document"] == '{"n":199}'
-
-
-def test_the_first_live_frame_keeps_the_floor() -> None:
-    after = meta_of(appended(new(), live()))
-    assert (after.maxlen_applied_last, after.ema_rate_hz, after.last_append_ts_ms) == (64, 6.4, NOW)
-    assert after.has_durable_frame == 0
-
-
-def test_many_at_once_are_kept_up_to_the_ceiling() -> None:
-    stream, _ = grown(new(), [live(BestEffortLive(30_000, 64, 100)) for _ in range(300)], 50)
-    assert stream.meta is not None
-    assert (stream.meta.maxlen_applied_last, stream.meta.live_count, stream.meta.live_trimmed) == (
-        100,
-        300,
-        200,
-    )
-
-
-def test_live_frames_have_no_slack() -> None:
-    stream, made = grown(new(), [live(SMALL) for _ in range(6)])
-    assert [said(each.plan).get("trim_best_effort", 0) for each in made] == [0, 0, 0, 0, 1, 2]
-    assert stream.meta is not None and stream.meta.live_count - stream.meta.live_trimmed == 4
-
-
-def test_a_slow_stream_keeps_less_again() -> None:
-    stream, _ = grown(new(), [live(SMALL) for _ in range(4)])
-    made = appended(stream, live(replace(SMALL, ema_alpha=1.0)), now=NOW + 3_600_000)
-    assert meta_of(made).maxlen_applied_last == 2
-    assert said(made.plan)["trim_best_effort"] == 3
-
-
-def test_only_live_frames_move_the_rate() -> None:
-    stream = begun(ema_rate_hz=3.0, last_append_ts_ms=NOW - 9, maxlen_applied_last=64, live_count=3)
-    for frames in ([frame()], [patch()], [frame(), patch()]):
-        after = meta_of(appended(stream, *frames))
-        assert (after.ema_rate_hz, after.last_append_ts_ms, after.maxlen_applied_last) == (
-            3.0,
-            NOW - 9,
-            64,
-        )
-
-
-# ---- what was written before
-
-
 @pytest.mark.parametrize(("mode", "version"), [(Durable(), None), (PATCH, 1), (LIVE, None)])
-def test_the_outcome_can_be_told_again(mode: FrameMode, version: int | None) -> None:
+def test_the_outcome_of_a_stored_frame_is_the_same(mode: FrameMode, version: int | None) -> None:
     made = appended(new(), frame(b'{"a":1}', mode, seq=5))
     (row,) = rows(made)
     again = streams.outcome_of_stored(HELD, row["ts_ms"], row["seq"], row["number"], row["fields"])

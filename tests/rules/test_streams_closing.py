@@ -1,4 +1,4 @@
-"""Output streams: why an append is refused, and when and why a stream is over."""
+"""Output streams: why an append is refused, and when and why a stream is closed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ OPEN = AttemptEnd(0, None, None, None)
 @pytest.mark.parametrize(
     "now", [GOES_ON, StreamExecution("terminal", 1, "unowned", "lease_expired", NOW, NOW)]
 )
-def test_an_attempt_that_ended_says_why(
+def test_the_close_reason_follows_from_the_end_of_the_attempt(
     outcome: str | None, why: str | None, reason: str, now: StreamExecution
 ) -> None:
     assert streams.closure(now, AttemptEnd(0, NOW - 7, outcome, why)) == (NOW - 7, reason)

@@ -227,7 +227,7 @@ def test_a_suspension_without_a_primary_waitpoint_resumes_too() -> None:
     assert one(store, Signal).waitpoint_id == SIGNAL_ID
 
 
-def test_a_timeout_that_asks_an_operator() -> None:
+def test_an_escalating_timeout() -> None:
     result, before, store = timed_out("escalate", current_suspension_id=SUSPENSION_ID)
     assert result == "escalated"
     after = stored(store)
@@ -256,7 +256,7 @@ def test_a_timeout_that_asks_an_operator() -> None:
 
 @pytest.mark.parametrize("behavior", ["fail", "cancel", "expire", "auto_resume", "escalate"])
 def test_a_signal_and_a_timeout_at_once(behavior: str) -> None:
-    """Whoever commits first has it; the other is refused and finds what became of it."""
+    """The first commit wins; the other is refused, and finds the new state."""
     wait = suspension(**DUE, timeout_behavior=behavior)
     seen, rows = around(wait=wait)
     signalled, ended = deliver(seen, deliver_args()), expire(seen.execution, wait, NOW, SIGNAL_ID)

@@ -101,7 +101,11 @@ def test_what_arrived_early_is_replayed_oldest_first(
 
 
 def parked(
-    args: SuspendArgs, *rows: Any, at: Any = None, found: ConditionState | None = None, **columns: Any
+    args: SuspendArgs,
+    *rows: Any,
+    at: Any = None,
+    found: ConditionState | None = None,
+    **columns: Any,
 ) -> MemoryStore:
     of = execution("RUNNING", attempt_timeout_at_ms=NOW + 400, **columns)
     store = seeded(of, attempt(of), grant(), *rows)
@@ -219,7 +223,7 @@ BLOCKED_BY = {
 
 
 @pytest.mark.parametrize("reason", [*ReasonCode, "anything else"])
-def test_every_reason_says_what_blocks(reason: str) -> None:
+def test_the_blocking_reason_of_every_reason_code(reason: str) -> None:
     store = parked(suspend_args(reason_code=reason))
     after = stored_row(store)
     assert after.blocking_reason == BLOCKED_BY[str(reason)]
@@ -277,7 +281,7 @@ def test_a_pending_waitpoint_keeps_its_token_and_its_beginning() -> None:
     }
 
 
-def test_a_pending_waitpoint_that_heard_nothing() -> None:
+def test_a_pending_waitpoint_without_signals() -> None:
     made = waitpoint(state="pending")
     store = parked(suspend_args(Single("a"), PENDING), made, at=around(made))
     assert one(store, Waitpoint).version == made.version + 1

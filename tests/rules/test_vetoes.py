@@ -1,4 +1,4 @@
-"""A count with a veto is a decision: one veto ends it, and it takes no other name."""
+"""A count with a veto: one veto ends the wait, and other names are refused."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from flowfabric.model.signing_key import HmacKey
 from msgspec import Struct, structs
 
 from flowfabric import model
 from flowfabric.codec.token import sealed
 from flowfabric.engine.waits.suspend_replay import StoredAnswer, StoredDetails
 from flowfabric.model.lease import Handle, HandleKind
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
     ConditionMet,
@@ -187,7 +187,7 @@ def test_closing_an_open_waitpoint_leaves_the_suspension_open(state: str, reason
     assert isinstance(commit(store, decision.plan), Refused)
 
 
-def test_a_row_says_whether_it_is_open() -> None:
+def test_which_waitpoint_rows_are_open() -> None:
     assert [
         waitpoint(state=state).is_open for state in ("pending", "active", "closed", "expired")
     ] == [True, True, False, False]
@@ -262,7 +262,7 @@ def test_what_the_redacted_texts_still_say() -> None:
     assert repr(BOUND) == f"BoundWaitpoint({WAITPOINT_ID}, 'a')"
     assert repr(PendingWaitpoint(WAITPOINT_ID, TOKEN)) == f"PendingWaitpoint({WAITPOINT_ID})"
     assert repr(deliver_args()) == f"DeliverSignalArgs({IDENT}, {WAITPOINT_ID}, 'go')"
-    assert repr(ROTATION.plans) == "[Plan(add_hmac_key, 0)]"
+    assert repr(ROTATION.plans) == "[Plan(add_hmac_key)]"
 
 
 def test_the_first_waitpoint_of_the_details_is_the_primary_one() -> None:

@@ -1,4 +1,4 @@
-"""Whoever ends a suspended execution closes what it waited for."""
+"""Every way to end a suspended execution closes its waits."""
 
 from __future__ import annotations
 

@@ -1,20 +1,21 @@
-"""Rows around a suspension: itself, the waitpoints it listens on, signals, and the keys that sign
-tokens.
-"""
+"""Rows of a suspension: waitpoints, signals, and the keys that sign tokens."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
-from flowfabric.model.signing_key import HmacKey
 
 from flowfabric.codec.token import mint, sealed
 from flowfabric.model.execution import Execution
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
+    AllOf,
     BoundWaitpoint,
     Condition,
+    CountKind,
     DeliverSignalArgs,
     FreshWaitpoint,
     ResumePolicy,
@@ -36,6 +37,8 @@ SUSPENSION_ID, OTHER_SUSPENSION = UUID(int=0x51), UUID(int=0x52)
 WAITPOINT_ID, SECOND, THIRD = UUID(int=0x61), UUID(int=0x62), UUID(int=0x63)
 SIGNAL_ID = UUID(int=0x71)
 KEY = HmacKey("k1", NOW - 1_000, 1, None, b"\x2a" * 32)
+
+WAITPOINTS, SIGNALS, SOURCES = CountKind
 
 T = TypeVar("T")
 
@@ -132,7 +135,7 @@ def around(
 
 
 def bound_to(args: SuspendArgs, at: SuspendSnapshot) -> list[BoundWaitpoint]:
-    """What the engine makes of the bindings: a token each, its own for one that was created ahead."""
+    """Bindings with their tokens; a waitpoint that was created ahead keeps its token."""
     made = []
     for binding in args.waitpoints:
         key = (
@@ -172,3 +175,8 @@ def one(store: MemoryStore, kind: type[T], **columns: Any) -> T:
 
 def changed(row: T, **columns: Any) -> T:
     return msgspec.structs.replace(row, **columns)  # type: ignore[type-var]
+
+
+def nested(depth: int, leaf: Condition = Single("a")) -> Condition:  # noqa: B008
+    """Nested composites."""
+    return reduce(lambda inner, _: AllOf((inner,)), range(depth), leaf)

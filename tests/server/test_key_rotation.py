@@ -7,10 +7,10 @@ import logging
 from typing import Any
 
 import pytest
-from flowfabric.model.signing_key import RotationEntry
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
+from flowfabric.model.signing_key import RotationEntry
 from flowfabric.server import key_rotation
 from tests.server.client import memory, served, stores
 

@@ -9,16 +9,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from flowfabric.model.flow_views import FlowSummary
-from flowfabric.model.signing_key import HmacKey
 from msgspec import Struct
 from msgspec.structs import fields
 
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
+from flowfabric.model.flow_views import FlowSummary
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import LimitScope, QuotaPolicy
+from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Form

@@ -1,1 +1,1 @@
-"""Bytes on the wire."""
+"""Wire formats of handles, tokens and cursors."""

@@ -1,6 +1,4 @@
-"""Where a subscriber stands. Opaque to its holder: a family byte, then the number of the last event
-it saw.
-"""
+"""The opaque cursor of a subscriber: a family byte, then the number of its last event."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ def encode_cursor(event_id: int) -> bytes:
 
 
 def decode_cursor(cursor: bytes, op: str) -> int | None:
-    """The event number to resume after, or None for an empty cursor: from now on."""
+    """The event number to resume after, or None for an empty cursor, which is the tail."""
     if not isinstance(cursor, bytes):
         raise ValidationError(ValidationKind.INVALID_INPUT, f"cursor: expected bytes for {op}")
     if not cursor:

@@ -1,6 +1,4 @@
-"""Frame ids, `<ms>-<seq>`, and the cursors a reader writes: an id, a bare `<ms>`, `start` or
-`end`.
-"""
+"""Frame ids, `<ms>-<seq>`, and the cursors of readers: an id, `<ms>`, `start` or `end`."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ UpperBound = tuple[int, int | None]
 MAX_CURSOR_CHARS = 64
 MAX_NUMBER = 2**63 - 1
 MAX_SENT = 2**64 - 1
-"""Clients send unsigned 64-bit numbers; one above MAX_NUMBER is after every frame and is read as
-MAX_NUMBER.
-"""
+"""Clients send unsigned 64-bit numbers; one above MAX_NUMBER is read as MAX_NUMBER."""
 START, END = "start", "end"
 _BEFORE_ALL: FrameId = (0, 0)
 _BEHIND_ALL: FrameId = (MAX_NUMBER, MAX_NUMBER)
@@ -31,9 +27,7 @@ def frame_id(ts_ms: int, seq: int) -> str:
 
 
 def lower_bound(text: object, field: str = "from") -> FrameId | None:
-    """The first id that counts, or None from the start. A bare `<ms>` begins with that
-    millisecond.
-    """
+    """The first id of a range, or None for the start. `<ms>` begins with that millisecond."""
     if text == START:
         return None
     if text == END:
@@ -43,9 +37,7 @@ def lower_bound(text: object, field: str = "from") -> FrameId | None:
 
 
 def upper_bound(text: object, field: str = "to") -> UpperBound | None:
-    """The last id that counts, or None to the end. A bare `<ms>` has no seq: it takes in all of
-    that millisecond.
-    """
+    """The last id of a range, or None for the end. `<ms>` includes all of that millisecond."""
     if text == END:
         return None
     if text == START:
@@ -54,7 +46,7 @@ def upper_bound(text: object, field: str = "to") -> UpperBound | None:
 
 
 def after(text: object, field: str = "after") -> FrameId:
-    """The id behind which a tail begins."""
+    """The id after which a tail begins."""
     if text in (START, END):
         raise _refused(_NOT_CONCRETE)
     try:

@@ -1,6 +1,4 @@
-"""The bytes of a handle. Integers are little-endian; a text is its length in four bytes, then
-UTF-8.
-"""
+"""The bytes of a handle: little-endian integers; text as four bytes of length, then UTF-8."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ def encode_handle(fields: HandleFields) -> bytes:
 
 
 def decode_handle(handle: Handle, expected: BackendTag) -> HandleFields:
-    """Decodes the bytes, then compares the backend named outside and the tag inside with our
-    own.
-    """
+    """Decodes the bytes, and checks that the backend label and the tag are the expected ones."""
     if not isinstance(handle, Handle) or not isinstance(handle.opaque, bytes):
         raise _corrupt("not a handle")
     fields = decode_fields(handle.opaque)

@@ -1,6 +1,4 @@
-"""Where a page of a history ended. Opaque to its holder: text that names its subject, so that it
-fits no other.
-"""
+"""The opaque cursor of a history page. It names its subject, so that it fits no other."""
 
 from __future__ import annotations
 
@@ -11,34 +9,35 @@ import msgspec
 
 from flowfabric.errors import invalid
 
-Numbers = tuple[int, int, str, int, int]
+EntryKey = tuple[int, int, str, int, int]
 
 
-class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     subject: str
-    key: Numbers
-    told: tuple[int, int, int, int]
+    key: EntryKey
+    positions: tuple[int, int, int, int]
     attempt: int | None
 
 
-def encode_history_cursor(subject: str, key: Numbers, told: tuple[int, ...], attempt: int | None) -> str:
-    return (
-        base64.urlsafe_b64encode(msgspec.json.encode([subject, key, told, attempt]))
-        .decode()
-        .rstrip("=")
-    )
+def encode_history_cursor(
+    subject: str, key: EntryKey, positions: tuple[int, ...], attempt: int | None
+) -> str:
+    raw = msgspec.json.encode([subject, key, positions, attempt])
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def decode_history_cursor(subject: str, text: object) -> tuple[Numbers, tuple[int, ...], int | None]:
-    """The key of the last entry told, how far each outbox was, and which attempt ran."""
+def decode_history_cursor(
+    subject: str, text: object
+) -> tuple[EntryKey, tuple[int, ...], int | None]:
+    """The key of the last entry, the position in each outbox, and the attempt that ran."""
     refused = invalid("after", "the next_cursor of an earlier page of this history", text)
     if not isinstance(text, str):
         raise refused
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        found = msgspec.json.decode(raw, type=_Written)
+        found = msgspec.json.decode(raw, type=_Cursor)
     except (msgspec.DecodeError, binascii.Error, ValueError):
         raise refused from None
     if found.subject != subject:
         raise refused
-    return found.key, found.told, found.attempt
+    return found.key, found.positions, found.attempt

@@ -1,5 +1,6 @@
-"""Waitpoint tokens: `kid:hex`, where hex is HMAC-SHA256 over kid, execution and waitpoint. Whoever
-has one may signal.
+"""Waitpoint tokens: `kid:hex`, where hex is the HMAC-SHA256 of kid, execution and waitpoint.
+
+The holder of a token may signal its waitpoint.
 """
 
 from __future__ import annotations
@@ -15,21 +16,20 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.signing_key import HmacKey
 
 MAX_TOKEN_BYTES = 512
-_SHAPE = re.compile(
-    r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z"
-)  # a lone surrogate is no text: it has no bytes to compare
+# A lone surrogate has no UTF-8 bytes to compare.
+_SHAPE = re.compile(r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z")
 FINGERPRINT_DIGITS = 16
 _SEALED = re.compile(rf"[0-9a-f]{{{FINGERPRINT_DIGITS}}}:[0-9a-f]{{64}}\Z")
 
 
 def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
-    """The waitpoint's own token, or that of one approver's link."""
+    """The token of a waitpoint, or that of an approver's link."""
     return f"{key.kid}:{_digest(key, execution, waitpoint, approver)}"
 
 
 def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
-    said = f"{execution}:{waitpoint}" + (f":{approver}" if approver else "")
-    return signed(key, said.encode())
+    message = f"{execution}:{waitpoint}" + (f":{approver}" if approver else "")
+    return signed(key, message.encode())
 
 
 def signed(key: HmacKey, message: bytes) -> str:
@@ -38,25 +38,21 @@ def signed(key: HmacKey, message: bytes) -> str:
 
 
 def sealed(token: str) -> str:
-    """What is stored of a token: the digits that listings show, and a digest. Nothing opens by
-    it.
-    """
+    """The stored form of a token: the digits that listings show, and a digest."""
     if not token:
         return ""
     return f"{fingerprint(token)[1]}:{hashlib.sha256(token.encode()).hexdigest()}"
 
 
 def digits_of(stored: str) -> str:
-    """What listings show of a sealed token; nothing where it is none."""
+    """The digits of a sealed token, which listings show; empty if it is not sealed."""
     return stored.partition(":")[0] if _SEALED.match(stored) else ""
 
 
 def of_approver(
     stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str
 ) -> str | None:
-    """The token of an approver's link, by the key the waitpoint's own token was made with; none if
-    that key is gone.
-    """
+    """The token of an approver's link, made with the waitpoint's key; None if that key is gone."""
     key = next((key for key in keys if _is_of(stored, key)), None)
     return None if key is None else mint(key, execution, waitpoint, approver)
 
@@ -64,7 +60,7 @@ def of_approver(
 def again(
     stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID
 ) -> str | None:
-    """The waitpoint's own token, by the key it was made with; none if that key is gone."""
+    """The token of a waitpoint, made with the same key again; None if that key is gone."""
     key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), kid.encode())), None)
     if key is None or not stored:
         return None
@@ -94,9 +90,7 @@ def verify(
     now_ms: int,
     approvers: Sequence[str] = (),
 ) -> str:
-    """Whose link it is, "" for the waitpoint's own token. Raises unless it is one of these and its
-    key still counts.
-    """
+    """The approver of a link, or "" for the waitpoint's token. Raises for an invalid token."""
     if not token:
         raise _refused("missing_token")
     shape = _SHAPE.match(token) if len(token) <= MAX_TOKEN_BYTES else None
@@ -138,9 +132,7 @@ def _refused(code: str) -> ValidationError:
 
 
 def fingerprint(token: str) -> tuple[str, str]:
-    """The key's id and the first digits: enough to tell tokens apart, and of no use to anybody
-    else.
-    """
+    """The key's id and the first digits, which distinguish tokens but do not open anything."""
     shape = _SHAPE.match(token)
     return (shape[1], shape[2][:FINGERPRINT_DIGITS]) if shape else ("", "")
 

@@ -1,1 +1,1 @@
-"""The nouns: frozen structs, no behaviour beyond reading themselves."""
+"""Frozen structs: rows, arguments and results."""

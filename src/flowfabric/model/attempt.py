@@ -1,4 +1,4 @@
-"""One try at an execution."""
+"""Attempts of an execution."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class Attempt(Struct, frozen=True):
 
 
 ATTEMPT_TIMEOUT = "attempt_timeout"
-"""The category of an attempt that ran for longer than its timeout; the retry policy decides about
-it.
-"""
+"""The failure category of an attempt that ran into its timeout; the retry policy applies to it."""
 
 
 class FailureClass(StrEnum):

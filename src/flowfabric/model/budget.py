@@ -1,4 +1,4 @@
-"""Budgets: how much of what may be spent, what was spent, and what a report of spending meets."""
+"""Budgets: their limits, their usage, and the results of a usage report."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ MAX_USAGE_KEY_BYTES = 1_024
 
 
 class HardLimitAction(StrEnum):
-    """What a refused report does to the execution it names. Any other word refuses the report and
-    no more.
-    """
+    """What a refused report does to its execution. Other values only refuse the report."""
 
     REJECT = "reject"
     FAIL_EXECUTION = "fail_execution"
@@ -40,10 +38,9 @@ ACTIONS = (
 
 
 class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by
-    itself.
+    """Limits are in the order of the dimensions; 0 is no limit. Without an interval, no resets.
 
-    Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
+    The default namespace is `default`; over HTTP, the namespace of the token.
     """
 
     budget_id: UUID
@@ -61,9 +58,7 @@ class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
 
 
 class UpdateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """All limits of a budget as they are from now on: what is not named here is no limit any more.
-    `by` is told in the event.
-    """
+    """The new limits of a budget; unnamed dimensions have none. The event contains `by`."""
 
     budget_id: UUID
     on_hard_limit: str = HardLimitAction.REJECT
@@ -80,13 +75,13 @@ class BudgetCreated(Struct, frozen=True, tag=True):
 
 
 class BudgetAlreadySatisfied(Struct, frozen=True, tag=True):
-    """It exists; nothing was compared or changed."""
+    """The budget exists; nothing was compared or changed."""
 
     budget_id: UUID
 
 
 class Limits(Struct, frozen=True):
-    """What a budget allows, and what happens when it has no room."""
+    """The limits of a budget, and what happens when a report is refused."""
 
     hard_limits: dict[str, int] = {}
     soft_limits: dict[str, int] = {}
@@ -102,13 +97,13 @@ class BudgetUpdated(Struct, frozen=True, tag=True):
 
 
 class BudgetUnchanged(Struct, frozen=True, tag=True):
-    """It has these limits already; nothing was written."""
+    """The budget has these limits already; nothing was written."""
 
     budget_id: UUID
 
 
 class UsageDimensions(Struct, frozen=True, kw_only=True):
-    """What a worker has used. Tokens and time count as dimensions of their names."""
+    """The usage that a worker reports. Tokens and time are dimensions of these names."""
 
     custom: Mapping[str, int] = {}
     input_tokens: int = 0
@@ -125,9 +120,7 @@ class ReportUsageAdminArgs(Struct, frozen=True, kw_only=True):
 
 
 class RecordSpendArgs(Struct, frozen=True, kw_only=True):
-    """Spending of one execution, which can be given back. An empty key switches deduplication
-    off.
-    """
+    """Usage of one execution, which can be released. An empty key disables deduplication."""
 
     budget_id: UUID
     execution_id: ExecutionId
@@ -140,7 +133,7 @@ class UsageOk(Struct, frozen=True, tag=True):
 
 
 class SoftBreach(Struct, frozen=True, tag=True):
-    """Counted, and above the soft limit: `current_usage` is with this report."""
+    """Counted, and above the soft limit; `current_usage` includes this report."""
 
     dimension: str
     current_usage: int
@@ -148,9 +141,7 @@ class SoftBreach(Struct, frozen=True, tag=True):
 
 
 class HardBreach(Struct, frozen=True, tag=True):
-    """Not counted. `current_usage` is what is stored; `action` is what was done to the execution,
-    if anything.
-    """
+    """Not counted. `current_usage` is the stored value, `action` what was done to the execution."""
 
     dimension: str
     current_usage: int
@@ -166,7 +157,7 @@ UsageResult = UsageOk | SoftBreach | HardBreach | UsageAlreadyApplied
 
 
 class BudgetReset(Struct, frozen=True):
-    """When it resets next; 0 when it does not by itself."""
+    """The time of the next reset; 0 without an interval."""
 
     next_reset_at: int
 
@@ -192,7 +183,7 @@ class UsageAndLimits(Struct, frozen=True):
     usage: dict[str, int]
 
     def hard(self) -> list[tuple[str, int, int]]:
-        """Each dimension with a hard limit: its name, what is used, the limit."""
+        """Each dimension with a hard limit: its name, its usage, the limit."""
         found = []
         for name, text in self.limits.items():
             kind, _, dimension = name.partition(":")
@@ -202,7 +193,7 @@ class UsageAndLimits(Struct, frozen=True):
 
 
 class Reconciliation(Struct, frozen=True):
-    """`processed` counts what was wrong, not what was looked at."""
+    """`processed` counts the errors found, not the rows checked."""
 
     processed: int
     errors: int = 0
@@ -212,10 +203,9 @@ class Reconciliation(Struct, frozen=True):
 
 
 class StoredLimits(Limits, frozen=True):
-    """What `policy_json` says. `formerly` holds the hard limits of dimensions that were lowered; 0
-    stands for none.
+    """The content of `policy_json`. `formerly`: former hard limits that were lowered; 0 is none.
 
-    What was counted then may lie above the present limit.
+    Usage that was counted under them may be above the current limit.
     """
 
     formerly: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What happened, as subscribers receive it."""
+"""Events, as subscribers receive them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LEASE_EVENTS = "ff_lease_event"
 COMPLETION_EVENTS = "ff_completion_event"
 OPERATOR_EVENTS = "ff_operator_event"
 SIGNAL_EVENTS = "ff_signal_event"
-LEASE_KINDS = frozenset({"acquired", "renewed", "expired", "reclaimed", "revoked"})
 RESUMABLE = "resumable"
-"""The outcome of a completion event about a suspended execution that a signal made runnable."""
+"""The outcome of the completion event of a suspension that ends: the execution itself continues."""
+LEASE_KINDS = frozenset({"acquired", "renewed", "expired", "reclaimed", "revoked"})
 
 
-def is_end(outcome: object) -> bool:
-    """Whether a completion event with this outcome ends its execution."""
+def is_end(outcome: str) -> bool:
+    """Whether a completion event of this outcome means that the execution has ended."""
     return outcome != RESUMABLE
 
 
 class ScannerFilter(Struct, frozen=True):
-    """Every part that is set must match; what cannot be read does not match."""
+    """Every part that is set must match. A value that cannot be read does not match."""
 
     namespace: str | None = None
     instance_tag: tuple[str, str] | None = None
@@ -36,9 +36,7 @@ class ScannerFilter(Struct, frozen=True):
 
 
 class LeaseEvent(Struct, frozen=True):
-    """`kind` is acquired, renewed, expired, reclaimed or revoked; `lease_id` is the lease's mark,
-    not the id itself.
-    """
+    """`kind` is one of `LEASE_KINDS`; `lease_id` is the lease's mark, not the id itself."""
 
     cursor: bytes
     execution_id: ExecutionId
@@ -91,9 +89,7 @@ class Channel(StrEnum):
 
 
 class EventPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Events of one channel, and the cursor behind them. `trimmed` says that retention had removed
-    some before these.
-    """
+    """Events of a channel and the cursor after them. `trimmed`: retention removed earlier ones."""
 
     cursor: bytes
     trimmed: bool = False

@@ -1,4 +1,4 @@
-"""An execution as stored, as asked for and as shown."""
+"""Executions: the row, the arguments of operations, and the results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ MAX_BULK_CREATE = 10_000
 MAX_PRIORITY = 9_000
 MAX_REASON_BYTES = 4_096
 UNREADABLE = ("\0unreadable",)
-"""What a stored list that cannot be read is read as: a word that no caller can send, so nothing
-covers it.
-"""
+"""The value of a stored list that cannot be read. No caller can send it, so nothing covers it."""
 _decode_tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def stored_tags(text: str, about: object = None) -> dict[str, str]:
-    """`about` is what an error names where the stored tags cannot be read."""
+    """`about` is named by the error for tags that cannot be read."""
     try:
         return {} if text == "{}" else _decode_tags(text)
     except ValueError:
@@ -130,9 +128,7 @@ class Execution(Struct, frozen=True):
 
 
 class CreateExecutionArgs(Struct, frozen=True, gc=False, kw_only=True):
-    """What to run. `partition_id`, when given, must be the one inside the id; `now` defaults to the
-    engine's clock.
-    """
+    """`partition_id`, if given, must be that of the id; `now` defaults to the engine's clock."""
 
     execution_id: ExecutionId
     lane_id: str = "default"
@@ -158,9 +154,7 @@ class Created(Struct, frozen=True, tag=True, gc=False):
 
 
 class Duplicate(Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
-    """It exists already, under this id. To a create with a `key_digest` it tells the digest the key
-    was taken with, if any.
-    """
+    """The execution exists. `key_digest`, if one was sent, is the digest stored with the key."""
 
     execution_id: ExecutionId
     key_digest: str | None = None
@@ -217,7 +211,7 @@ class Blocked(Struct, frozen=True, tag=True):
 
 
 class LuaRejected(Struct, frozen=True, tag=True):
-    """A block that came too late; the scheduler only logs it. The name is the wire's."""
+    """The execution is no longer blockable; the scheduler logs it. The name is that of the wire."""
 
     message: str
 
@@ -249,7 +243,7 @@ class ExecutionInfo(Struct, frozen=True):
 
 
 class ExecutionOutcome(Struct, frozen=True):
-    """How it stands, and what it came to."""
+    """The state of an execution, and its result once it has ended."""
 
     public_state: str
     terminal_outcome: str
@@ -266,13 +260,11 @@ class ExecutionOutcome(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it ended as it did, if it did not succeed. What went wrong in an earlier try is not
-        the reason.
-        """
+        """Why it did not succeed. The failure of an earlier attempt is not the reason."""
         if self.terminal_outcome == "cancelled":
             return self.cancellation_reason or self.terminal_outcome
-        told = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
-        return told or self.failure_reason or self.last_failure_message or self.terminal_outcome
+        timeout = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
+        return timeout or self.failure_reason or self.last_failure_message or self.terminal_outcome
 
 
 class AttemptRef(Struct, frozen=True):
@@ -281,7 +273,7 @@ class AttemptRef(Struct, frozen=True):
 
 
 class LeaseView(Struct, frozen=True):
-    """`lease_id` is the lease's mark, not the id itself: that one is a credential of its holder."""
+    """`lease_id` is the lease's mark: the id itself is a credential of the holder."""
 
     lease_epoch: int
     worker_instance_id: str
@@ -315,7 +307,7 @@ class ExecutionContext(Struct, frozen=True):
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """One page of a listing, and where the next begins."""
+    """One page of a listing, and the cursor of the next."""
 
     items: list[T]
     next_cursor: Any = None
@@ -332,10 +324,10 @@ class Lane(Struct, frozen=True):
 
     @property
     def is_held(self) -> bool:
-        """It grants nothing."""
+        """Whether no claim is granted."""
         return self.state in ("paused", "disabled")
 
     @property
     def is_closed(self) -> bool:
-        """It takes no new work."""
+        """Whether no execution can be created."""
         return self.state in ("draining", "disabled")

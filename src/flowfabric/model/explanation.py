@@ -1,6 +1,4 @@
-"""Why an execution is not running: the reasons in the order in which they have to go away, with the
-facts behind each.
-"""
+"""Why an execution is not running: the reasons, in the order in which to remove them."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ MAX_DIMENSIONS_SEEN = 64
 
 
 class Why(StrEnum):
-    """The code of a reason. Those that are blocking reasons of the state vector are spelled as they
-    are there.
-    """
+    """The code of a reason. A blocking reason of the state vector has the same value here."""
 
     ENDED = "ended"
     RUNNING = "running"
@@ -72,7 +68,7 @@ class Outcome(Struct, frozen=True, tag="outcome"):
 
 
 class Holder(Struct, frozen=True, tag="holder"):
-    """Who runs it, or ran it when its lease ran out. The lease id is not part of it."""
+    """The holder of the current or expired lease, without the lease id."""
 
     worker_id: str
     worker_instance_id: str
@@ -90,7 +86,7 @@ class Reservation(Struct, frozen=True, tag="reservation"):
 
 
 class Failure(Struct, frozen=True, tag="failure"):
-    """The last failure, and how many retries there were."""
+    """The last failure and the number of retries."""
 
     message: str
     category: str
@@ -104,7 +100,7 @@ class HeldLane(Struct, frozen=True, tag="lane"):
 
 
 class NearWorker(Struct, frozen=True):
-    """The live worker that lacks least."""
+    """The live worker that lacks the fewest capabilities."""
 
     worker_id: str
     worker_instance_id: str
@@ -113,9 +109,7 @@ class NearWorker(Struct, frozen=True):
 
 
 class Routing(Struct, frozen=True, tag="routing"):
-    """`missing_everywhere` is what no live worker of the namespace and lane offers, not even for
-    itself alone.
-    """
+    """`missing_everywhere`: capabilities that no live worker of the namespace and lane offers."""
 
     required: tuple[str, ...]
     missing_everywhere: tuple[str, ...]
@@ -149,9 +143,7 @@ class Parent(Struct, frozen=True):
 
 
 class Parents(Struct, frozen=True, tag="parents"):
-    """`needed` of `total` parents have to succeed. Listed are those that have not ended, `more` are
-    left out.
-    """
+    """`needed` of `total` parents must succeed. Lists those not ended, without `more` of them."""
 
     policy: str
     needed: int
@@ -163,9 +155,7 @@ class Parents(Struct, frozen=True, tag="parents"):
 
 
 class Awaited(Struct, frozen=True):
-    """An open waitpoint of a suspension; no names means that any signal counts. Its token is not
-    part of it.
-    """
+    """An open waitpoint of a suspension, without its token. No names: any signal counts."""
 
     waitpoint_id: UUID
     waitpoint_key: str
@@ -181,7 +171,7 @@ class Wait(Struct, frozen=True, tag="wait"):
 
 
 class Queue(Struct, frozen=True, tag="queue"):
-    """`ahead` executions of the lane come first; None when that many were not counted."""
+    """`ahead` executions of the lane are claimed first; None if there are too many to count."""
 
     ahead: int | None
     live_workers: int
@@ -205,7 +195,7 @@ Facts = (
 
 
 class Reason(Struct, frozen=True):
-    """`says` is for people, `code` for machines, `hint` tells what to do about it."""
+    """`says` is for people, `code` for programs, `hint` says what to do."""
 
     code: Why
     says: str
@@ -216,7 +206,7 @@ class Reason(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """`state` is the name of the state vector. The first reason is the one to look at first."""
+    """`state` is the name of the state vector. The first reason is to be removed first."""
 
     execution_id: ExecutionId
     execution_kind: str
@@ -236,9 +226,7 @@ class Explanation(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A budget as far as admission asks: its limits, what is used, and when it starts anew. `name`
-    is that of the SDK, if any.
-    """
+    """A budget as admission uses it: limits, usage, next reset. `name` is its name in the SDK."""
 
     budget_id: str
     limits: dict[str, int]
@@ -248,9 +236,7 @@ class Budget(Struct, frozen=True):
 
 
 class Quota(Struct, frozen=True):
-    """A quota as far as admission asks: its limits, when the requests in its window were admitted,
-    and the slots held.
-    """
+    """A quota as admission uses it: limits, admission times in its window, and slots held."""
 
     quota_policy_id: UUID
     window_s: int
@@ -262,7 +248,7 @@ class Quota(Struct, frozen=True):
 
 
 class Looked(Struct, frozen=True):
-    """Everything an explanation is made from, as it was read."""
+    """The rows that an explanation is made from."""
 
     now_ms: int
     execution: Execution

@@ -13,9 +13,7 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.flow_links import Member as Member
-from flowfabric.model.flow_links import Parent as Parent
-from flowfabric.model.flow_links import Upstream as Upstream
+from flowfabric.model.flow_links import Parent
 
 MAX_GRAPH_NODES = 10_000
 MAX_GRAPH_EDGES = 50_000
@@ -23,22 +21,20 @@ MAX_CYCLE_NODES = 1_000
 MAX_QUORUM = 2**31 - 1
 MAX_EDGE_TEXT_BYTES = 4_096
 LONGEST_CANCEL_WAIT_MS = 300_000
-SUCCESS_ONLY, ENDED = (
-    "success_only",
-    "ended",
-)  # of an upstream, its success counts or any end; other words are as the first
+SUCCESS_ONLY, ENDED = "success_only", "ended"
+"""The end of its upstream that satisfies an edge: success (also for unknown kinds), or any end."""
 TERMINAL_FLOW_STATES = ("cancelled", "completed", "failed", "terminal")
 
 
 class OnSatisfied(StrEnum):
-    """What becomes of the siblings that still run when a group has fired."""
+    """What happens to the siblings that have not ended when a group fires."""
 
     CANCEL_REMAINING = "cancel_remaining"
     LET_RUN = "let_run"
 
 
 class EdgePolicy(Struct, frozen=True):
-    """How the inbound edges of one execution combine: all of them, any one, or a quorum of k."""
+    """How the inbound edges of an execution combine: all of them, any one, or a quorum of k."""
 
     kind: str = "all_of"
     k: int = 0
@@ -60,31 +56,31 @@ class EdgePolicy(Struct, frozen=True):
 
     @property
     def cancels(self) -> bool:
-        """Whether siblings are cancelled once the group has fired."""
+        """Whether siblings are cancelled when the group fires."""
         return self.kind != "all_of" and self.on_satisfied == OnSatisfied.CANCEL_REMAINING
 
     def encoded(self) -> str:
-        said: dict[str, Any] = {"kind": self.kind}
+        fields: dict[str, Any] = {"kind": self.kind}
         if self.kind == "quorum":
-            said["k"] = self.k
+            fields["k"] = self.k
         if self.kind != "all_of":
-            said["on_satisfied"] = self.on_satisfied
-        return json.dumps(said, separators=(",", ":"))
+            fields["on_satisfied"] = self.on_satisfied
+        return json.dumps(fields, separators=(",", ":"))
 
 
 @lru_cache(maxsize=1_024)
 def stored_edge_policy(text: str) -> EdgePolicy:
-    """What is not understood reads as the least surprising: all of them."""
+    """An unknown policy reads as all_of."""
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        said = {}
-    kind = said.get("kind") if isinstance(said, dict) else None
+        fields = {}
+    kind = fields.get("kind") if isinstance(fields, dict) else None
     if kind not in ("any_of", "quorum"):
         return EdgePolicy()
-    on = said.get("on_satisfied")
+    on = fields.get("on_satisfied")
     on = on if on in tuple(OnSatisfied) else OnSatisfied.CANCEL_REMAINING.value
-    k = said.get("k", 1)
+    k = fields.get("k", 1)
     return EdgePolicy(kind, 1 if kind == "any_of" or not isinstance(k, int) else k, on)
 
 
@@ -135,7 +131,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Applied, and its upstream's end not counted yet."""
+        """Applied, and the end of its upstream is not counted yet."""
         return self.applied_at_ms is not None and self.dep_state == "unsatisfied"
 
 
@@ -215,9 +211,7 @@ class Staged(Struct, frozen=True):
 
 
 class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
-    """`graph_revision`, kind and reference are accepted and not looked at: the staged edge is what
-    counts.
-    """
+    """`graph_revision`, kind and reference are ignored: those of the staged edge apply."""
 
     flow_id: UUID
     edge_id: UUID
@@ -247,9 +241,7 @@ class ResolveDependencyArgs(Struct, frozen=True, kw_only=True):
 
 
 class Resolved(Struct, frozen=True):
-    """`status` is satisfied, impossible or already_resolved, for the edge; the rest tells what it
-    led to.
-    """
+    """`status` of the edge: satisfied, impossible or already_resolved; then its consequences."""
 
     status: str
     group_state: str = "pending"
@@ -258,7 +250,7 @@ class Resolved(Struct, frozen=True):
 
 
 class Cascaded(Struct, frozen=True):
-    """Edges resolved, and children descended into."""
+    """The number of edges resolved, and of children that ended in turn."""
 
     resolved: int = 0
     cascaded_children: int = 0
@@ -279,7 +271,7 @@ class CancelFlowArgs(Struct, frozen=True, kw_only=True):
 
 
 class WaitTimeout(Struct, frozen=True):
-    """Wait at most this long for a flow to be cancelled."""
+    """How long to wait at most until a flow is cancelled."""
 
     timeout_ms: int
 
@@ -292,10 +284,18 @@ class Reconciled(Struct, frozen=True):
 
 
 class FlowCancelled(Struct, frozen=True, tag=True):
-    """The members listed were cancelled by this very call."""
+    """The listed members were cancelled by this call."""
 
     cancellation_policy: str
     member_execution_ids: list[ExecutionId]
+
+
+class PartiallyCancelled(Struct, frozen=True, tag=True):
+    """The flow is cancelled. The failed members stay in its backlog, for the reconciler."""
+
+    cancellation_policy: str
+    member_execution_ids: list[ExecutionId]
+    failed_member_execution_ids: list[ExecutionId]
 
 
 class FlowAlreadyTerminal(Struct, frozen=True, tag=True):
@@ -308,9 +308,7 @@ class FlowAlreadyTerminal(Struct, frozen=True, tag=True):
 
 
 class GraphEdge(Struct, frozen=True, gc=False):
-    """`downstream` waits for `upstream`. With a `data_passing_ref`, the upstream's result becomes
-    the downstream's input.
-    """
+    """`downstream` waits for `upstream`. `data_passing_ref`: the result becomes the input."""
 
     upstream: ExecutionId
     downstream: ExecutionId
@@ -320,7 +318,7 @@ class GraphEdge(Struct, frozen=True, gc=False):
 
 
 class SubmitFlowArgs(Struct, frozen=True, kw_only=True):
-    """Nodes, edges, and for each node that wants another policy than all_of, that."""
+    """Nodes, edges, and the policies of nodes whose policy is not all_of."""
 
     flow_id: UUID
     nodes: Sequence[CreateExecutionArgs]
@@ -338,95 +336,3 @@ class FlowSubmitted(Struct, frozen=True, tag=True):
     graph_revision: int
     node_count: int
     edge_count: int
-
-
-# ---- what readers see
-
-
-class EdgeGroupSnapshot(Struct, frozen=True):
-    downstream_execution_id: ExecutionId
-    policy: EdgePolicy
-    total_deps: int
-    satisfied_count: int
-    failed_count: int
-    skipped_count: int
-    running_count: int
-    group_state: str
-
-
-class FlowSnapshot(Struct, frozen=True):
-    flow_id: UUID
-    flow_kind: str
-    namespace: str
-    public_flow_state: str
-    graph_revision: int
-    node_count: int
-    edge_count: int
-    created_at: int
-    last_mutation_at: int
-    cancelled_at: int | None
-    cancel_reason: str | None
-    cancellation_policy: str | None
-    tags: dict[str, str]
-    edge_groups: list[EdgeGroupSnapshot]
-
-
-class FlowStatus(StrEnum):
-    ACTIVE = "Active"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-    CANCELLED = "Cancelled"
-    UNKNOWN = "Unknown"
-
-
-class FlowListed(Struct, frozen=True):
-    flow_id: UUID
-    created_at: int
-    status: FlowStatus
-
-
-class EdgeSnapshot(Struct, frozen=True):
-    edge_id: UUID
-    flow_id: UUID
-    upstream_execution_id: ExecutionId
-    downstream_execution_id: ExecutionId
-    dependency_kind: str
-    satisfaction_condition: str
-    data_passing_ref: str | None
-    edge_state: str
-    created_at: int
-    created_by: str
-
-
-class Outgoing(Struct, frozen=True, tag=True):
-    from_node: ExecutionId
-
-
-class Incoming(Struct, frozen=True, tag=True):
-    """Edges that arrive at this node."""
-
-    to_node: ExecutionId
-
-
-class FlowSummary(Struct, frozen=True):
-    """A row of `ff_flow_summary`: how many members are in which state, and what that makes of the
-    flow.
-    """
-
-    partition_key: int
-    flow_id: UUID
-    total_members: int
-    sampled_members: int
-    members_completed: int
-    members_failed: int
-    members_cancelled: int
-    members_expired: int
-    members_skipped: int
-    members_active: int
-    members_suspended: int
-    members_waiting: int
-    members_delayed: int
-    members_rate_limited: int
-    members_waiting_children: int
-    public_flow_state: str
-    last_summary_update_at: int

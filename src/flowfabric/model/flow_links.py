@@ -1,4 +1,4 @@
-"""What ties an execution to others: those that wait for its end, and those whose parent it is."""
+"""The columns of executions that dependencies use, and the parent of a flow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowfabric.model.state import ENDED_PHASES
 
 
 class Member(Struct, frozen=True):
-    """As much of an execution as its dependencies ask for."""
+    """The columns of an execution that its dependencies use."""
 
     partition_key: int
     execution_id: UUID
@@ -47,7 +47,7 @@ class Member(Struct, frozen=True):
 
 
 class Upstream(Struct, frozen=True, gc=False):
-    """As much of an execution as those ask for who wait for its end."""
+    """The columns of an execution that its downstream executions use."""
 
     partition_key: int
     execution_id: UUID
@@ -62,8 +62,7 @@ class Upstream(Struct, frozen=True, gc=False):
 
 
 class Parent(Struct, frozen=True, kw_only=True):
-    """The execution that a flow's members are children of. They are cancelled when it ends, except
-    those in `detached`.
+    """The parent of a flow's members. Its end cancels them, except those in `detached`.
 
     When all members have ended, the parent is signalled at its open waitpoints of this key.
     """

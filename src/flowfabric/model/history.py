@@ -1,4 +1,4 @@
-"""What happened to an execution or a flow, as a story told in order."""
+"""The history of an execution or a flow, in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ MAX_HISTORY = 1_000
 
 
 class What(StrEnum):
-    """Everything a history can tell of, in the order in which it can happen within a
-    millisecond.
-    """
+    """The kinds of entries, in their possible order within a millisecond."""
 
     FLOW_CREATED = "flow_created"
     CREATED = "created"
@@ -43,9 +41,7 @@ class What(StrEnum):
 
 
 class HistoryEntry(Struct, frozen=True):
-    """`execution_id` is None for what concerns the flow itself. A lease is named by its mark, never
-    by its id.
-    """
+    """`execution_id` is None for the flow itself. A lease is named by its mark, not by its id."""
 
     at_ms: int
     what: What
@@ -55,7 +51,7 @@ class HistoryEntry(Struct, frozen=True):
 
 
 class Tried(Struct, frozen=True):
-    """What a history needs of an attempt; the fields are columns of its row."""
+    """The columns of an attempt that a history uses."""
 
     attempt_index: int
     lease_epoch: int
@@ -66,7 +62,7 @@ class Tried(Struct, frozen=True):
 
 
 class Awaited(Struct, frozen=True):
-    """What a history needs of a waitpoint; the fields are columns of its row. Not the token."""
+    """The columns of a waitpoint that a history uses, without the token."""
 
     suspension_id: UUID | None
     waitpoint_key: str
@@ -76,7 +72,7 @@ class Awaited(Struct, frozen=True):
 
 
 class Parked(Struct, frozen=True):
-    """What a history needs of the last suspension; the fields are columns of its row."""
+    """The columns of the last suspension that a history uses."""
 
     suspension_id: UUID
     reason_code: str
@@ -84,7 +80,7 @@ class Parked(Struct, frozen=True):
 
 
 class Charged(Struct, frozen=True):
-    """What is on the account of an execution; the fields are columns of its row."""
+    """The columns of an execution's budget account that a history uses."""
 
     dimensions_key: str
     budget_id: UUID
@@ -93,7 +89,7 @@ class Charged(Struct, frozen=True):
 
 
 class Core(Struct, frozen=True):
-    """What a history needs of an execution; the fields are columns of its row."""
+    """The columns of an execution that a history uses."""
 
     partition_key: int
     execution_id: UUID
@@ -121,7 +117,7 @@ class Core(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """An execution with what explains its events."""
+    """An execution with the rows that explain its events."""
 
     core: Core
     tries: tuple[Tried, ...] = ()

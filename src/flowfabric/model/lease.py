@@ -1,4 +1,4 @@
-"""Ownership: handles, leases, grants and what the operations on them answer."""
+"""Handles, leases, grants, and the results of operations on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_WAIT_MS = 600_000
 
 
 class BackendTag(IntEnum):
-    """Who minted a handle. The in-memory store counts as embedded, like SQLite."""
+    """The kind of store that made a handle. The in-memory store counts as embedded, like SQLite."""
 
     VALKEY = 1
     POSTGRES = 2
@@ -37,9 +37,7 @@ class HandleKind(StrEnum):
 
 
 class Handle(Struct, frozen=True, gc=False):
-    """What a worker holds while it owns an attempt. The bytes are a credential: never log or list
-    them.
-    """
+    """Proves that a worker owns an attempt. The bytes are a credential: never log or list them."""
 
     backend: str
     kind: HandleKind
@@ -50,7 +48,7 @@ class Handle(Struct, frozen=True, gc=False):
 
 
 class HandleFields(Struct, frozen=True, gc=False):
-    """What the bytes of a handle say."""
+    """The decoded bytes of a handle."""
 
     tag: BackendTag
     execution_id: ExecutionId
@@ -70,7 +68,7 @@ class LeaseFence(Struct, frozen=True):
 
 
 class ClaimPolicy(Struct, frozen=True, gc=False):
-    """Who asks, for how long, and for the work of which namespace; None stands for all of them."""
+    """The worker, the lease time, and the namespace to claim from; None is all namespaces."""
 
     worker_id: str
     worker_instance_id: str
@@ -80,10 +78,9 @@ class ClaimPolicy(Struct, frozen=True, gc=False):
 
 
 class Work(Struct, frozen=True, gc=False):
-    """A claimed execution with everything needed to start: no second read.
+    """A claimed execution with everything needed to run it.
 
-    `time_used_ms` is how long its attempt was run before it waited; that counts towards its
-    timeout.
+    `time_used_ms` is how long its attempt has run before; this counts towards its timeout.
     """
 
     handle: Handle
@@ -152,7 +149,7 @@ class ResumeToken(Struct, frozen=True):
 
 
 class IssueGrantArgs(Struct, frozen=True, kw_only=True):
-    """For a claim grant and for a reclaim grant alike."""
+    """The result for a claim grant or a reclaim grant."""
 
     execution_id: ExecutionId
     worker_id: str
@@ -243,9 +240,7 @@ class NoWork(Struct, frozen=True, tag=True):
 
 
 class Revoked(Struct, frozen=True, tag=True):
-    """The lease that was taken, as composite text, and the epoch that replaced it, as decimal
-    text.
-    """
+    """The revoked lease as composite text, and the epoch that replaced it as decimal text."""
 
     lease_id: str
     lease_epoch: str
@@ -288,7 +283,7 @@ class UpdateProgressArgs(Struct, frozen=True, kw_only=True):
 
 
 class EndArgs(Struct, frozen=True, kw_only=True):
-    """What the typed forms of complete, fail and delay share."""
+    """The common fields of complete, fail and delay."""
 
     execution_id: ExecutionId
     fence: LeaseFence | None = None

@@ -1,6 +1,4 @@
-"""How one execution wants to be treated: a JSON object given at creation and frozen from then
-on.
-"""
+"""Execution policies: a JSON object that is given at creation and does not change."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ MAX_POLICY_BYTES = 65_536
 MAX_BUDGETS = 64
 DEFAULT_DEDUP_WINDOW_MS = 86_400_000
 TASK = "task:"
-"""How a capability begins that names a task: a worker offers one for each task it can run."""
+"""The prefix of a capability that names a task; a worker offers one for each of its tasks."""
 MAX_DURATION_MS = 10 * 365 * 86_400_000
 MAX_COUNT = 4_294_967_295
 
@@ -43,7 +41,7 @@ class TimeoutPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class SuspensionPolicy(Struct, frozen=True, omit_defaults=True):
-    """For a suspension that names no timeout of its own."""
+    """Applies to a suspension without a timeout."""
 
     default_timeout_ms: Duration | None = None
     timeout_behavior: str = "fail"
@@ -66,7 +64,7 @@ class StreamPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class RetentionPolicy(Struct, frozen=True, omit_defaults=True):
-    """How long it is kept after its end: completed, cancelled or skipped; failed or expired."""
+    """How long an execution is kept after it completes (or is cancelled, skipped), or fails."""
 
     completed_ms: Duration | None = None
     failed_ms: Duration | None = None
@@ -121,9 +119,7 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self._age(None if self.retention_policy is None else self.retention_policy.failed_ms)
 
     def _age(self, own: int | None) -> int | None:
-        """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy
-        has one.
-        """
+        """The age of the retention policy, or else `stream_policy.retention_ttl_ms`."""
         return (
             own
             if own is not None or self.stream_policy is None
@@ -137,9 +133,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_retry_policy(text: str) -> RetryPolicy | None:
-    """A retry policy given for one failure; anything that is not one means none. An absent limit
-    means no retry here.
-    """
+    """The retry policy of one failure; None if invalid. A missing limit means no retry."""
     try:
         tree = msgspec.json.decode(text)
         if not isinstance(tree, dict):
@@ -155,7 +149,7 @@ def encode_policy(policy: ExecutionPolicy) -> str:
 
 
 def stored_policy(text: str | None, about: object = None) -> ExecutionPolicy | None:
-    """`about` is what an error names where the stored policy cannot be read."""
+    """`about` is named by the error for a policy that cannot be read."""
     try:
         return None if text is None else _decode_stored(text)
     except ValueError:
@@ -163,7 +157,7 @@ def stored_policy(text: str | None, about: object = None) -> ExecutionPolicy | N
 
 
 def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
-    """Checks a caller's policy in the documented order; the first thing wrong is what is said."""
+    """Checks a caller's policy in the documented order. The error names the first problem."""
     if value is None:
         return None
     tree = _tree(value)
@@ -192,7 +186,7 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
 
 
 def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:
-    """Ids of limits in their one spelling, each once."""
+    """The ids of limits in canonical form, without repeats."""
     budgets = tuple(sorted({_limit_id(text, "budget_id") for text in policy.budget_ids}))
     if len(budgets) > MAX_BUDGETS:
         raise _bad_policy(f"budget_ids: at most {MAX_BUDGETS}, got {len(budgets)}")
@@ -212,7 +206,7 @@ def _limit_id(text: str, field: str) -> str:
 
 
 def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tuple[str, ...]:
-    """A worker's own tokens, sorted."""
+    """The tokens of a worker, sorted."""
     if tokens == () or tokens == frozenset():
         return ()
     found = check_capability_tokens(tokens, field)
@@ -225,7 +219,7 @@ def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tu
 
 
 def check_capability_tokens(tokens: object, field: str) -> set[str]:
-    """The form of each token; how many there may be is another question."""
+    """Checks the form of each token, but not their number."""
     if isinstance(tokens, str | bytes) or not hasattr(tokens, "__iter__"):
         raise invalid(field, "a set of capability tokens", tokens)
     found: set[str] = set()
@@ -257,9 +251,7 @@ def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str,
 
 
 def _copied(tree: Any) -> Any:
-    """A deep copy by way of JSON, so that what is checked is what is stored. JSON has no word for a
-    number that is not finite.
-    """
+    """A deep copy through JSON, so that the checked value is stored. Refuses infinity and NaN."""
     try:
         _check_finite(tree, "")
         text = _encode(tree)

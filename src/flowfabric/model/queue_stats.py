@@ -1,4 +1,4 @@
-"""How much there is to do, counted."""
+"""The depth of queues."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from msgspec import Struct
 
 
 class LaneLoad(Struct, frozen=True):
-    """Executions of a lane that have not ended, by public state, and how long the oldest has been
-    waiting for a worker.
-    """
+    """Open executions of a lane by public state, and the age of the oldest that is ready."""
 
     lane: str
     states: dict[str, int]
@@ -16,13 +14,13 @@ class LaneLoad(Struct, frozen=True):
 
 
 LONG_WRITING_MS = 10_000
-"""A transaction that has been writing for longer holds back events noticeably."""
+"""A transaction that writes for longer delays events noticeably."""
 
 
 class LongWriter(Struct, frozen=True, tag="long_writer"):
-    """A transaction of any client of the database server that has been writing for long. Events
-    committed after it began are not
-    told before it ends: it might have begun to write one with a smaller number.
+    """A transaction, of any client of the server, that has been writing for long.
+
+    Later events are not delivered until it ends, as it may hold a smaller event number.
     """
 
     pid: int
@@ -31,11 +29,9 @@ class LongWriter(Struct, frozen=True, tag="long_writer"):
     application: str
 
     def __str__(self) -> str:
-        who = f" ({self.application})" if self.application else ""
-        return (
-            f"backend {self.pid}{who} of database {self.database or '?'} has been writing for "
-            f"{self.for_ms // 1_000} s"
-        )
+        application = f" ({self.application})" if self.application else ""
+        backend = f"backend {self.pid}{application} of database {self.database or '?'}"
+        return f"{backend} has been writing for {self.for_ms // 1_000} s"
 
 
 class QueueStats(Struct, frozen=True):

@@ -1,6 +1,4 @@
-"""Quotas: how many at once and how many per window; what is attached to what; and what admission
-answers.
-"""
+"""Quotas: limits of concurrency and rate, their scopes, and the results of admission."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ DEFAULT_DIMENSION = "default"
 MAX_DIMENSION_BYTES = 256
 MAX_LIMIT_SCOPES = 10_000
 SCOPE_TYPES = ("flow", "tag", "lane", "namespace")
-"""Where a limit can be attached besides an execution itself, nearest first."""
+"""What a limit can be attached to, besides an execution; nearest first."""
 LIMIT_KINDS = ("budget", "quota")
 BUDGET_GATE = "budget"
 
@@ -43,9 +41,7 @@ class QuotaPolicy(Struct, frozen=True):
         return (self.requests_per_window_seconds or DEFAULT_WINDOW_S) * 1_000
 
     def admits_as(self, other: QuotaPolicy) -> bool:
-        """Whether both have the same limits: what was read to count by one answers for the
-        other.
-        """
+        """Whether both have the same limits, so that a count for one is valid for the other."""
         mine = (self.window_ms, self.max_requests_per_window, self.active_concurrency_cap)
         return mine == (
             other.window_ms,
@@ -55,9 +51,7 @@ class QuotaPolicy(Struct, frozen=True):
 
 
 class LimitScope(Struct, frozen=True):
-    """A row of `ff_limit_scope`: what is created there and in this namespace from now on is under
-    this limit.
-    """
+    """A row of `ff_limit_scope`: later executions of this scope and namespace have this limit."""
 
     scope_type: str
     scope_id: str
@@ -68,7 +62,7 @@ class LimitScope(Struct, frozen=True):
 
 
 class BudgetState(Struct, frozen=True):
-    """A budget as admission sees it: its limits as stored, and what has been used."""
+    """A budget as admission reads it: its stored limits and its usage."""
 
     budget_id: str
     policy_json: str
@@ -76,9 +70,7 @@ class BudgetState(Struct, frozen=True):
 
 
 class LimitState(Struct, frozen=True):
-    """How an execution's limits stand: who holds a place in its quota and why, the admissions in
-    its window, its budgets.
-    """
+    """The limits of an execution as read: holders and window of its quota, and its budgets."""
 
     quota: QuotaPolicy | None = None
     leased: frozenset[UUID] = frozenset()
@@ -89,9 +81,7 @@ class LimitState(Struct, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    """The limits of one execution. `gate` names the queue it waits in: empty without a limit, so
-    that it pays for none.
-    """
+    """The limits of an execution. `gate` names its queue; empty without limits, at no cost."""
 
     budget_ids: tuple[str, ...] = ()
     quota_policy_id: UUID | None = None
@@ -104,10 +94,9 @@ class Attached(Struct, frozen=True):
 
 
 class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is
-    one of 60.
+    """A limit of 0 is none; a window of 0 seconds is one of 60.
 
-    Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
+    The default namespace is `default`; over HTTP, the namespace of the token.
     """
 
     quota_policy_id: UUID
@@ -120,9 +109,7 @@ class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
 
 
 class UpdateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """All limits of a quota as they are from now on, as in `CreateQuotaPolicyArgs`. `by` is told in
-    the event.
-    """
+    """The new limits of a quota, as in `CreateQuotaPolicyArgs`. The event contains `by`."""
 
     quota_policy_id: UUID
     window_seconds: int = DEFAULT_WINDOW_S
@@ -137,7 +124,7 @@ class QuotaPolicyCreated(Struct, frozen=True, tag=True):
 
 
 class QuotaPolicyAlreadySatisfied(Struct, frozen=True, tag=True):
-    """It exists; whatever else was said is ignored."""
+    """The quota exists; the other arguments are ignored."""
 
     quota_policy_id: UUID
 
@@ -160,13 +147,13 @@ class QuotaPolicyUpdated(Struct, frozen=True, tag=True):
 
 
 class QuotaPolicyUnchanged(Struct, frozen=True, tag=True):
-    """It has these limits already; nothing was written."""
+    """The quota has these limits already; nothing was written."""
 
     quota_policy_id: UUID
 
 
 class CheckAdmissionArgs(Struct, frozen=True, kw_only=True):
-    """The limits are the caller's own; the stored policy is not asked."""
+    """The limits of the arguments apply, not those of the stored policy."""
 
     quota_policy_id: UUID
     execution_id: ExecutionId
@@ -183,7 +170,7 @@ class Admitted(Struct, frozen=True, tag=True):
 
 
 class AlreadyAdmitted(Struct, frozen=True, tag=True):
-    """It holds a slot of this policy."""
+    """The execution holds a slot of this policy."""
 
 
 class RateExceeded(Struct, frozen=True, tag=True):
@@ -202,9 +189,7 @@ class Released(Struct, frozen=True):
 
 
 class BlockForAdmissionArgs(Struct, frozen=True, kw_only=True):
-    """`blocked_on` says what it waits for: budget:<uuid>, quota:<uuid>; of a quota it is found by
-    itself.
-    """
+    """`blocked_on` is budget:<uuid> or quota:<uuid>; by default the quota of the execution."""
 
     execution_id: ExecutionId
     reason: str
@@ -216,13 +201,13 @@ class BlockForAdmissionArgs(Struct, frozen=True, kw_only=True):
 
 
 class Rejected(Struct, frozen=True, tag=True):
-    """A block that came too late; the scheduler only logs it."""
+    """The execution is no longer blockable; the scheduler only logs it."""
 
     message: str
 
 
 class Reconciled(Struct, frozen=True):
-    """How many objects were put right, and how many could not be looked at."""
+    """How many objects were corrected, and how many could not be checked."""
 
     processed: int = 0
     errors: int = 0

@@ -1,4 +1,4 @@
-"""How far a schedule has got."""
+"""The progress of schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_SCHEDULES = 1_000
 
 
 class ScheduleMark(Struct, frozen=True):
-    """Every tick up to `cursor_ms` has been dealt with: submitted, or left out for good."""
+    """Every tick up to `cursor_ms` has been submitted or skipped."""
 
     namespace: str
     name: str
@@ -17,7 +17,7 @@ class ScheduleMark(Struct, frozen=True):
 
 
 class ScheduleMarks(Struct, frozen=True):
-    """The schedules of a namespace by name, and the store's time at which they were read."""
+    """The schedules of a namespace by name, and the store's time of the read."""
 
     marks: dict[str, ScheduleMark]
     now_ms: int

@@ -1,4 +1,4 @@
-"""The words of the state vector. Every literal is public: it is stored, sent and shown."""
+"""The values of the state vector. Every literal is public: it is stored, sent and shown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TerminalOutcome(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """What the execution says about its attempt."""
+    """The state of an attempt, as its execution has it."""
 
     NONE = "none"
     PENDING_FIRST_ATTEMPT = "pending_first_attempt"
@@ -89,9 +89,7 @@ class PublicState(StrEnum):
 
 
 class LaneState(StrEnum):
-    """active: takes and runs work; paused: takes, runs none; draining: takes none, runs what is
-    there; disabled: neither.
-    """
+    """active: accepts and runs work; paused: accepts; draining: runs; disabled: neither."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -100,7 +98,7 @@ class LaneState(StrEnum):
 
 
 class TimeoutBehavior(StrEnum):
-    """What becomes of an execution whose suspension has timed out."""
+    """What happens to an execution whose suspension has timed out."""
 
     FAIL = "fail"
     CANCEL = "cancel"
@@ -116,6 +114,6 @@ class ExpirePhase(StrEnum):
 
 OPERATOR_OVERRIDE = "operator_override"
 ENDED_PHASES = ("terminal", "cancelled")
-"""What the phase column of an ended execution holds; through the API both read `terminal`."""
+"""The phase column of an ended execution; the API returns `terminal` for both."""
 FAILED_OUTCOMES = ("failed", "expired")
-"""Ends somebody may have to look into, so they are kept longer than the others."""
+"""Outcomes that may need investigation, so their executions are kept longer."""

@@ -1,4 +1,4 @@
-"""Finished parts of a task: what ran once is not run again."""
+"""Recorded steps of a task: a recorded step does not run again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ MAX_STEP_NAME_BYTES = 256
 
 
 class StepRecord(Struct, frozen=True, gc=False):
-    """What was finished at one position of a task. `kind` says what it was: a step, a sleep, a
-    wait.
-    """
+    """The record of one position of a task. `kind` is a step, a sleep or a wait."""
 
     position: int
     name: str
@@ -23,9 +21,7 @@ class StepRecord(Struct, frozen=True, gc=False):
 
 
 class LastSuspension(Struct, frozen=True):
-    """The latest suspension of an execution: what its holder said it was for, and how it was
-    closed, if it was.
-    """
+    """The latest suspension of an execution: its continuation pointer, and how it was closed."""
 
     pointer: str | None
     attempt_index: int

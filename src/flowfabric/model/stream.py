@@ -1,6 +1,4 @@
-"""What an attempt writes while it runs: frames, the ways to keep them, and what a reader gets
-back.
-"""
+"""Output streams of attempts: frames, their retention modes, and what a reader gets."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ DURABLE_CAP = 10_000
 DURABLE_SLACK = 256
 SUMMARY_CAP = 64
 SUMMARY_SLACK = 64
-"""A stream is cut back to its cap only when it is over by the slack: one delete for many
-appends.
-"""
+"""A stream is trimmed to its cap when it exceeds it by the slack: one delete for many appends."""
 LIVE_FLOOR = 64
 LIVE_CEILING = 16_384
 LIVE_ALPHA = 0.2
@@ -58,15 +54,13 @@ class Visibility(StrEnum):
 
 
 class Durable(Struct, frozen=True, tag=True):
-    """Kept, up to the stream's cap."""
+    """Kept, up to the cap of the stream."""
 
     wire: ClassVar[str] = "durable"
 
 
 class DurableSummary(Struct, frozen=True, tag=True):
-    """The payload is a JSON merge patch of the attempt's one document; the patch is kept for a
-    while, the document for good.
-    """
+    """The payload is a JSON merge patch of the attempt's document, which is kept for good."""
 
     wire: ClassVar[str] = "summary"
 
@@ -74,9 +68,7 @@ class DurableSummary(Struct, frozen=True, tag=True):
 
 
 class BestEffortLive(Struct, frozen=True, tag=True):
-    """For whoever watches now: about two `ttl_ms` of frames at the current rate, between the floor
-    and the ceiling.
-    """
+    """For live readers: keeps about two `ttl_ms` of frames, between the floor and the ceiling."""
 
     wire: ClassVar[str] = "best_effort"
 
@@ -90,9 +82,7 @@ FrameMode = Durable | DurableSummary | BestEffortLive
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """A frame with a `seq` is written once, however often it is sent. Without a `frame_type`, its
-    kind is its label.
-    """
+    """A frame with a `seq` is written once, even if sent again. `frame_type` overrides the kind."""
 
     bytes: builtins.bytes
     kind: FrameKind
@@ -130,9 +120,7 @@ class StreamMeta(Struct, frozen=True):
 
 
 class AppendOutcome(Struct, frozen=True, gc=False):
-    """`stream_id` is `<execution id>:<attempt index>`; `frame_count` counts every append there ever
-    was, kept or not.
-    """
+    """`stream_id` is `<execution id>:<attempt index>`; `frame_count` includes deleted frames."""
 
     stream_id: str
     frame_id: str
@@ -141,7 +129,7 @@ class AppendOutcome(Struct, frozen=True, gc=False):
 
 
 class StreamFrame(Struct, frozen=True, gc=False):
-    """One frame as stored: `id` is `<ts>-<seq>`, and every field is text."""
+    """A stored frame: `id` is `<ts>-<seq>`, and every field is text."""
 
     id: str
     fields: dict[str, str]
@@ -168,9 +156,7 @@ class StreamFrame(Struct, frozen=True, gc=False):
 
 
 class StreamFrames(Struct, frozen=True):
-    """A page of a stream. A reader that sees `closed_at` reads once more, from its cursor to `end`,
-    and is done.
-    """
+    """A page of a stream. After `closed_at`, one more read up to `end` returns the rest."""
 
     frames: tuple[StreamFrame, ...]
     closed_at: int | None = None
@@ -182,9 +168,7 @@ class StreamFrames(Struct, frozen=True):
 
     @property
     def next_after(self) -> str | None:
-        """Where a tail goes on: after the last frame here. None if there is none; then the cursor
-        used stays.
-        """
+        """The cursor after the last frame; None for an empty page, after which the cursor stays."""
         return self.frames[-1].id if self.frames else None
 
 
@@ -199,9 +183,7 @@ class SummaryDocument(Struct, frozen=True):
 
 
 class FollowedPage(Struct, frozen=True):
-    """Frames of a stream that is followed, and where to go on; no attempt means that nothing more
-    can come.
-    """
+    """Frames of a followed stream, and the next position; no attempt means that it has ended."""
 
     frames: tuple[StreamFrame, ...]
     next_attempt: int | None

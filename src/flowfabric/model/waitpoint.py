@@ -1,4 +1,4 @@
-"""Suspensions, the waitpoints they listen on, and the signals that end them."""
+"""Suspensions, their waitpoints, and resume conditions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUSPEND_DEDUP_MARGIN_MS = 60_000
 LATE_TIMEOUT_MS = 600_000
 APPROVED, REJECTED = "approved", "rejected"
 ENGINE_SOURCES = ("engine", "operator")
-"""Source types that only the engine itself writes; a signal with a token cannot carry them."""
+"""Source types that only the engine writes; a signal with a token cannot have them."""
 OPEN_STATES = ("pending", "active")
 BOUND_STATES = ("active",)
 
@@ -54,14 +54,14 @@ class CountKind(StrEnum):
 
 
 class Single(Struct, frozen=True, tag=True):
-    """One signal on that key; with a name, one of that name."""
+    """One signal at this key, of this name if there is one."""
 
     waitpoint_key: str
     name: str | None = None
 
 
 class OperatorOnly(Struct, frozen=True, tag=True):
-    """No signal ends it; an operator or a timeout does."""
+    """Only an operator or a timeout ends it."""
 
 
 class TimeoutOnly(Struct, frozen=True, tag=True):
@@ -69,16 +69,15 @@ class TimeoutOnly(Struct, frozen=True, tag=True):
 
 
 class AllOf(Struct, frozen=True, tag=True):
-    """Every member, in any order."""
+    """All members, in any order."""
 
     members: tuple[Any, ...]
 
 
 class Count(Struct, frozen=True, tag=True):
-    """At least n different ones over these keys: waitpoints, signals or sources.
+    """At least n different waitpoints, signals or sources over these keys.
 
-    With a `veto`, one signal of that name ends the whole wait, and signals of any other name are
-    refused.
+    With a `veto`, a signal of that name ends the whole wait, and other names are refused.
     """
 
     n: int
@@ -100,7 +99,7 @@ def any_of_waitpoints(*keys: str) -> Count:
 
 
 class ResumePolicy(Struct, frozen=True):
-    """Only the delay has an effect; the rest is kept and shown."""
+    """Only the delay has an effect; the rest is stored and shown."""
 
     resume_target: str = "runnable"
     consume_matched_signals: bool = True
@@ -110,9 +109,7 @@ class ResumePolicy(Struct, frozen=True):
 
 
 class FreshWaitpoint(Struct, frozen=True, tag=True):
-    """A new mailbox. Without a key it is called after its id. Payloads that do not fit the JSON
-    schema are refused.
-    """
+    """A new waitpoint. The default key is made from its id. The JSON schema checks payloads."""
 
     waitpoint_id: UUID
     waitpoint_key: str = ""
@@ -120,7 +117,7 @@ class FreshWaitpoint(Struct, frozen=True, tag=True):
 
 
 class UsePending(Struct, frozen=True, tag=True):
-    """One that was created ahead, with what has arrived in it."""
+    """A waitpoint that was created ahead, with its buffered signals."""
 
     waitpoint_id: UUID
 
@@ -161,9 +158,7 @@ class Suspension(Struct, frozen=True):
 
 
 class Waitpoint(Struct, frozen=True):
-    """A row of `ff_waitpoint_pending`. Of its token it holds a digest: the key that signed it makes
-    it again.
-    """
+    """A row of `ff_waitpoint_pending`. It has a digest of the token; the signing key remakes it."""
 
     partition_key: int
     waitpoint_id: UUID
@@ -222,19 +217,6 @@ class Signal(Struct, frozen=True):
     payload: bytes | None
     comment: str = ""
     link: str = ""
-
-
-class HmacKey(Struct, frozen=True):
-    """A row of `ff_waitpoint_hmac`."""
-
-    kid: str
-    rotated_at_ms: int
-    active: int
-    expires_at_ms: int | None
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"HmacKey({self.kid!r}, active={bool(self.active)})"
 
 
 # ---- requests and answers
@@ -306,13 +288,13 @@ class Suspended(Struct, frozen=True, tag=True):
 
 
 class ConditionMet(Struct, frozen=True, tag=True):
-    """What had arrived already was enough: nothing was suspended, and the handle stays good."""
+    """Buffered signals satisfied the condition: nothing was suspended, the handle stays valid."""
 
     details: SuspensionDetails
 
 
 class PendingWaitpoint(Struct, frozen=True):
-    """`links` are the approvers with the token of each."""
+    """`links` are the approvers with their tokens."""
 
     waitpoint_id: UUID
     hmac_token: str
@@ -373,7 +355,7 @@ class Resumed(Struct, frozen=True):
 
 
 class WaitpointListed(Struct, frozen=True):
-    """An open waitpoint as anybody may see it: a fingerprint stands for its token."""
+    """The public view of an open waitpoint: a fingerprint instead of its token."""
 
     waitpoint_id: UUID
     waitpoint_key: str
@@ -392,36 +374,3 @@ class SuspendedListed(Struct, frozen=True):
     execution_id: ExecutionId
     suspended_at_ms: int
     reason: str
-
-
-class Seeded(Struct, frozen=True, tag=True):
-    kid: str
-
-
-class AlreadySeeded(Struct, frozen=True, tag=True):
-    kid: str
-    same_secret: bool
-
-
-class Rotated(Struct, frozen=True, tag=True):
-    previous_kid: str | None
-    new_kid: str
-    gc_count: int
-
-
-class RotationNoop(Struct, frozen=True, tag=True):
-    kid: str
-
-
-class RotationEntry(Struct, frozen=True):
-    """The outcome for one partition; `result` may be the error that kept it from rotating."""
-
-    partition: int
-    result: Rotated | RotationNoop | Exception
-
-
-class KidListing(Struct, frozen=True):
-    """The signing key's id, and those whose tokens are still accepted, each until when."""
-
-    current_kid: str | None
-    verifying: tuple[tuple[str, int], ...]

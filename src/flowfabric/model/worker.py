@@ -1,4 +1,4 @@
-"""Workers that said they are alive."""
+"""The worker registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkerInfo(Struct, frozen=True):
 
 
 class Routed(Struct, frozen=True, gc=False):
-    """As much of a waiting execution as its routing asks for."""
+    """The columns of an execution that routing uses."""
 
     partition_key: int
     execution_id: UUID

@@ -92,7 +92,7 @@ async def test_two_processes_on_one_file_wake_each_other(tmp_path: Path) -> None
         "async def main():\n"
         "    store = open_store(sys.argv[1])\n"
         "    assert len((await store.dump(['ff_lane_registry']))['ff_lane_registry']) == 1\n"
-        "    await store.commit(form(0))\n"
+        "    await store.commit(form())\n"
         "    await store.close()\n"
         "asyncio.run(main())\n"
     )

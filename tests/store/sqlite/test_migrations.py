@@ -158,7 +158,7 @@ row = {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}
 form = Form("f", Insert("ff_lane_registry", row))
 async def once(path):
     store = open_store(path)
-    await store.commit(form(0, lane=sys.argv[1]))
+    await store.commit(form(lane=sys.argv[1]))
     await store.close()
 print("ready", flush=True)
 for line in sys.stdin:

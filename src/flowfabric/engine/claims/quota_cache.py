@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, LimitState
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, LimitState, QuotaPolicy
 from flowfabric.rules.claims.admission import Breach, Capacity, breach_of, capacity_of, slot_holders
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 

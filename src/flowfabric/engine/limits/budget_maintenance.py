@@ -30,7 +30,7 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import grants
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.limits import budget_release, budgets
-from flowfabric.rules.limits.breach_actions import blocked_on_refusal, blocked_on_budget
+from flowfabric.rules.limits.breach_actions import blocked_on_budget, blocked_on_refusal
 from flowfabric.rules.limits.budgets import BudgetRows
 from flowfabric.store.port import Row, Scan
 
@@ -225,7 +225,10 @@ def _ledger_position(entry: LedgerEntry) -> tuple[int, UUID, str]:
 
 
 def _is_exhausted(rows: BudgetRows) -> bool:
-    return rows.policy is not None and budgets.exhausted_dimension(rows.policy.limits, rows.usage) is not None
+    return (
+        rows.policy is not None
+        and budgets.exhausted_dimension(rows.policy.limits, rows.usage) is not None
+    )
 
 
 def _waiters(budget: UUID) -> tuple[Scan, ...]:

@@ -40,7 +40,7 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.limits import breach_actions, budget_changes, budgets
-from flowfabric.rules.limits.budgets import BudgetRows, UsageTally, Report
+from flowfabric.rules.limits.budgets import BudgetRows, Report, UsageTally
 
 
 class Budgets:
@@ -196,7 +196,9 @@ class Budgets:
 
         def rule(snapshot: cancels.CancelSnapshot) -> cancels.FlowCancel | None:
             member = next((member for member in snapshot.members if member.id == by.id), None)
-            if lease is not None and not breach_actions.lease_is_held(member, lease, snapshot.now_ms):
+            if lease is not None and not breach_actions.lease_is_held(
+                member, lease, snapshot.now_ms
+            ):
                 return None
             cancel = cancels.cancel_flow_header(snapshot, args)
             return cancel and cancels.with_plans(cancel, *held, noted)

@@ -40,7 +40,7 @@ from flowfabric.model.quota import (
 from flowfabric.plan import Applied
 from flowfabric.rules.claims.admission import Breach, capacity_of, slot_holders
 from flowfabric.rules.limits import quotas
-from flowfabric.rules.limits.quotas import SlotExecution, Slot
+from flowfabric.rules.limits.quotas import Slot, SlotExecution
 from flowfabric.store.port import GetAll, Scan
 
 log = logging.getLogger("flowfabric.quotas")

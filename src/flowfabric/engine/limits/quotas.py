@@ -29,6 +29,7 @@ from flowfabric.model.quota import (
     ConcurrencyExceeded,
     CreateQuotaPolicyArgs,
     LimitScope,
+    LimitState,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyAlreadySatisfied,
@@ -36,7 +37,6 @@ from flowfabric.model.quota import (
     RateExceeded,
     Rejected,
     Released,
-    LimitState,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants

@@ -16,7 +16,7 @@ from flowfabric.errors import (
     StateKind,
 )
 from flowfabric.model.budget import limits_of
-from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, LimitState
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, LimitState, QuotaPolicy
 from flowfabric.plan import (
     Add,
     After,

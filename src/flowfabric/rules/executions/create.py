@@ -238,7 +238,7 @@ def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator
     )
     for args in others:
         ident = args.execution_id
-        values[partition_at] = partition = ident.partition_index
+        values[partition_at] = ident.partition_index
         values[ident_at] = ident.uuid
         values[payload_at] = args.input_payload
         plan = Plan(form, tuple(values))

@@ -1,12 +1,9 @@
-"""Cancelling a flow and its members, the backlog that remembers who is owed, and the siblings of a
-group that has fired.
-"""
+"""Cancelling a flow and its members, the backlog of members to cancel, and sibling cancels."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -25,7 +22,6 @@ from flowfabric.model.state import ENDED_PHASES, OPERATOR_OVERRIDE
 from flowfabric.plan import (
     Absent,
     Add,
-    After,
     Arg,
     Cond,
     Delete,
@@ -36,8 +32,10 @@ from flowfabric.plan import (
     Plan,
     Update,
     Upsert,
+    Values,
     Wake,
 )
+from flowfabric.rules.columns import by_row
 from flowfabric.rules.decision import Commit, Return, Snapshot
 from flowfabric.rules.executions.operator_actions import cancel
 from flowfabric.rules.flows.edge_forms import CANCEL_QUEUE
@@ -46,6 +44,7 @@ from flowfabric.rules.flows.flow_fields import encode_fields, fields_of
 from flowfabric.rules.flows.flow_forms import (
     FLOW,
     FLOW_KEY,
+    FLOW_OWNED,
     FLOW_UNCHANGED,
     GROUP,
     GROUP_KEY,
@@ -70,9 +69,8 @@ _FLIPPED = Update(
     },
 )
 CANCEL_FLOW = Form("cancel_flow", _FLIPPED)
-_OWNER = {"partition_key": Arg("partition_key"), "flow_id": Arg("flow_id")}
-_OWED = {
-    **_OWNER,
+_BACKLOG = {
+    **FLOW_OWNED,
     "requested_at_ms": Arg("now"),
     "requester": "",
     "reason": Arg("reason"),
@@ -86,18 +84,18 @@ CANCEL_FLOW_HEADER = Form("cancel_flow_header", _FLIPPED, _REQUESTED)
 CANCEL_FLOW_HEADER_WITH_BACKLOG = Form(
     "cancel_flow_and_owe",
     _FLIPPED,
-    Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
+    Upsert(BACKLOG, _BACKLOG, {"requested_at_ms": Once(Now())}),
     _REQUESTED,
     _RECONCILED,
 )
 CANCEL_FLOW_WITH_BACKLOG = Form(
     "owe_and_cancel_flow",
     _FLIPPED,
-    Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
+    Upsert(BACKLOG, _BACKLOG, {"requested_at_ms": Once(Now())}),
     _RECONCILED,
 )
 ADD_BACKLOG_MEMBER = Form(
-    "owe_cancel_member", Insert(BACKLOG_MEMBER, {**_OWNER, "execution_id": Arg("execution_id")})
+    "owe_cancel_member", Insert(BACKLOG_MEMBER, {**FLOW_OWNED, "execution_id": Arg("execution_id")})
 )
 REMOVE_BACKLOG_MEMBER = Form(
     "ack_cancel_member",
@@ -109,7 +107,7 @@ FORGET_BACKLOG = Form(
 
 
 class CancelSnapshot(Struct, frozen=True):
-    """A flow with the members it had when it was read, and those owed a cancel already."""
+    """A flow, its members, and the ids of members in its backlog, all as they were read."""
 
     now_ms: int
     flow: Flow
@@ -118,11 +116,9 @@ class CancelSnapshot(Struct, frozen=True):
 
 
 class FlowCancel(Struct, frozen=True):
-    """`head` flips the flow; `owing` does so too and notes whom it owes a cancel, for when members
-    follow one by one.
+    """`head` cancels the flow. `owing` does so and stores a backlog, to cancel members one by one.
 
-    `members` are the executions to cancel, each with the plan that does it. `told`: of a lease's
-    end in any case.
+    `members` are the executions to cancel, each with its plan. `told`: emit each lease's end.
     """
 
     head: list[Plan]
@@ -134,12 +130,9 @@ class FlowCancel(Struct, frozen=True):
 
 
 def wanted_policy(text: str) -> str:
-    """The policy that a text stands for; what is not known does the least."""
-    return (
-        text
-        if text in (CancelFlowPolicy.CANCEL_ALL, CancelFlowPolicy.CANCEL_PENDING)
-        else CancelFlowPolicy.FLOW_ONLY
-    )
+    """The policy of a text; an unknown one cancels no members."""
+    known = text in (CancelFlowPolicy.CANCEL_ALL, CancelFlowPolicy.CANCEL_PENDING)
+    return text if known else CancelFlowPolicy.FLOW_ONLY
 
 
 def members_to_cancel(members: Sequence[Execution], policy: str) -> list[Execution]:
@@ -155,9 +148,7 @@ def members_to_cancel(members: Sequence[Execution], policy: str) -> list[Executi
 def cancel_member(
     member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False
 ) -> Plan:
-    """As an operator's cancel; what is over has been left out already. `told`: of a lease's end in
-    any case.
-    """
+    """The plan of an operator's cancel of a member that has not ended."""
     args = CancelExecutionArgs(
         execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
     )
@@ -166,18 +157,18 @@ def cancel_member(
     return decision.plan
 
 
-def cancel_flow(around: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
-    flow = around.flow
-    now = around.now_ms if now_ms is None else now_ms
+def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
+    flow = snapshot.flow
+    now = snapshot.now_ms if now_ms is None else now_ms
     fields = {**fields_of(flow), "cancellation_policy": policy, "last_mutation_at_ms": now}
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
-    chosen = members_to_cancel(around.members, policy)
+    chosen = members_to_cancel(snapshot.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
     plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
     owing = CANCEL_FLOW_WITH_BACKLOG(**values, **_owed(reason, policy, now))
     return FlowCancel(
         [CANCEL_FLOW(**values)],
-        [owing, *_add_backlog_members(around, chosen)],
+        [owing, *_add_backlog_members(snapshot, chosen)],
         plans,
         reason,
         by,
@@ -185,15 +176,19 @@ def cancel_flow(around: CancelSnapshot, policy: str, now_ms: int | None = None) 
     )
 
 
-def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
-    """None when the flow is over already: then what was said first stands."""
-    flow, policy, by = around.flow, args.cancellation_policy, "cancel_flow_header"
+def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
+    """None when the flow has ended: the first cancel stands."""
+    flow, policy, by = snapshot.flow, args.cancellation_policy, "cancel_flow_header"
     if flow.is_terminal:
         return None
-    now = around.now_ms if args.now is None else args.now
-    fields = fields_of(flow)
-    said = {"cancellation_policy": policy, "cancel_reason": args.reason, "last_mutation_at_ms": now}
-    chosen = members_to_cancel(around.members, policy)
+    now = snapshot.now_ms if args.now is None else args.now
+    fields = {
+        **fields_of(flow),
+        "cancellation_policy": policy,
+        "cancel_reason": args.reason,
+        "last_mutation_at_ms": now,
+    }
+    chosen = members_to_cancel(snapshot.members, policy)
     details = {
         "flow_id": str(flow.flow_id),
         "cancellation_policy": policy,
@@ -203,7 +198,7 @@ def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCanc
     values = {
         **named_flow(flow),
         "now": now,
-        "raw_fields": encode_fields({**fields, **said}),
+        "raw_fields": encode_fields(fields),
         "details": json.dumps(details, separators=(",", ":"), ensure_ascii=False),
         "namespace": fields.get("namespace", "default"),
     }
@@ -211,31 +206,28 @@ def cancel_flow_header(around: CancelSnapshot, args: CancelFlowArgs) -> FlowCanc
         head = [CANCEL_FLOW_HEADER(**values)]
     else:
         head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values, **_owed(args.reason, policy, now))]
-        head += _add_backlog_members(around, chosen)
+        head += _add_backlog_members(snapshot, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
 
 
 def with_plans(cancel: FlowCancel, *plans: Plan) -> FlowCancel:
-    """The same, and these with it."""
+    """The same cancel with further plans."""
     return structs.replace(cancel, head=[*cancel.head, *plans], owing=[*cancel.owing, *plans])
 
 
-def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:
+def _owed(reason: str, policy: str, now: int) -> dict[str, object]:
     return {"reason": reason, "cancellation_policy": policy, "grace_until_ms": now + GRACE_MS}
 
 
-def _add_backlog_members(around: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
-    """Remembers who is to be cancelled, so that somebody else can finish what this process
-    began.
-    """
-    at = around.flow.partition_key
-    owner = {"partition_key": at, "flow_id": around.flow.flow_id}
-    wanted = [str(member.id) for member in members]
+def _add_backlog_members(snapshot: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
+    """Adds members to the backlog, so that another process can finish this cancel."""
+    owner = {"partition_key": snapshot.flow.partition_key, "flow_id": snapshot.flow.flow_id}
+    ids = (str(member.id) for member in members)
     return [
         ADD_BACKLOG_MEMBER(**owner, execution_id=ident)
-        for ident in wanted
-        if ident not in around.owed
+        for ident in ids
+        if ident not in snapshot.owed
     ]
 
 
@@ -247,7 +239,7 @@ def already_terminal(flow: Flow, members: Sequence[ExecutionId]) -> FlowAlreadyT
 
 
 def ack(flow_id: UUID, member: ExecutionId) -> tuple[Plan, Plan]:
-    """The member's row, and the header once nobody is owed."""
+    """Removes a member from the backlog, and the backlog when it is empty."""
     at = member.partition_index
     owner = {"partition_key": at, "flow_id": flow_id}
     return REMOVE_BACKLOG_MEMBER(**owner, execution_id=str(member)), FORGET_BACKLOG(**owner)
@@ -264,23 +256,20 @@ _CLEARED = {
     "cancel_siblings_pending_members": "[]",
     "version": Add(1),
 }
-_OUT_OF_QUEUE = Delete(
-    CANCEL_QUEUE,
-    tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid")),
-)
+_OUT_OF_QUEUE = Delete(CANCEL_QUEUE, by_row("partition_key", "flow_id", "downstream_eid"))
 DRAIN_GROUP = Form("drain_sibling_cancels", Update(GROUP, GROUP_UNCHANGED, _CLEARED), _OUT_OF_QUEUE)
 LEAVE_QUEUE = Form("leave_cancel_queue", Delete(CANCEL_QUEUE, GROUP_KEY))
 ENTER_QUEUE = Form(
     "enter_cancel_queue",
     Insert(
         CANCEL_QUEUE,
-        {**_OWNER, "downstream_eid": Arg("downstream_eid"), "enqueued_at_ms": Arg("now")},
+        {**FLOW_OWNED, "downstream_eid": Arg("downstream_eid"), "enqueued_at_ms": Arg("now")},
     ),
     Wake("cancel_groups", at=Arg("now")),
 )
 
 
-def group_key(partition: int, flow_id: UUID, downstream: UUID) -> dict[str, Any]:
+def group_key(partition: int, flow_id: UUID, downstream: UUID) -> dict[str, object]:
     return {"partition_key": partition, "flow_id": flow_id, "downstream_eid": downstream}
 
 
@@ -289,14 +278,12 @@ def leave_queue(partition: int, flow_id: UUID, downstream: UUID) -> Plan:
 
 
 def enter_queue(group: EdgeGroup, now: int) -> Plan:
-    return ENTER_QUEUE(
-        **group_key(group.partition_key, group.flow_id, group.downstream_eid),
-        now=now,
-    )
+    key = group_key(group.partition_key, group.flow_id, group.downstream_eid)
+    return ENTER_QUEUE(**key, now=now)
 
 
 def pending_siblings(group: EdgeGroup) -> list[UUID]:
-    """Who is to be cancelled; what cannot be read is nobody."""
+    """The siblings to cancel; ids that cannot be read are skipped."""
     found = []
     for text in json.loads(group.cancel_siblings_pending_members):
         try:
@@ -314,21 +301,15 @@ def drain_if_read(group: EdgeGroup | None) -> Commit | Return:
     return Return() if group is None else Commit(drain(group))
 
 
-def reconcile(
-    queued: bool, group: EdgeGroup | None, running: bool, key: dict[str, Any]
-) -> Commit | Return:
-    """Tidies what a dispatcher left behind; never cancels anything."""
+def reconcile(queued: bool, group: EdgeGroup | None, running: bool, key: Values) -> Commit | Return:
+    """Removes a queue entry that a dispatcher left; cancels nothing."""
     if not queued:
         return Return(Reconciled("no_op", "not_in_set"))
     if group is None:
-        return Commit(
-            LEAVE_QUEUE(**key),
-            Reconciled("sremmed_stale", "missing_edgegroup"),
-        )
+        return Commit(LEAVE_QUEUE(**key), Reconciled("sremmed_stale", "missing_edgegroup"))
     if not group.cancel_siblings_pending_flag:
-        return Commit(
-            drain(group), Reconciled("sremmed_stale", "flag_cleared")
-        )  # unless it fires meanwhile
+        # Refused if the group fires in between.
+        return Commit(drain(group), Reconciled("sremmed_stale", "flag_cleared"))
     if running:
         return Return(Reconciled("no_op", "siblings_running"))
     return Commit(drain(group), Reconciled("completed_drain"))

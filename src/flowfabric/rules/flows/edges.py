@@ -1,8 +1,7 @@
-"""Dependencies at work: applying an edge, counting how its upstream ended, and what that does to
-the execution that waits.
+"""Applying edges, counting how upstreams end, and releasing or skipping the execution that waits.
 
-A group is the root of its inbound edges: what changes one of them, or makes the child wait, is
-guarded by the group's version.
+A group is the root of its inbound edges: its version guards every change of an edge, and of the
+state in which its execution waits.
 """
 
 from __future__ import annotations
@@ -24,89 +23,37 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.model.flow import (
     AlreadyApplied,
     ApplyDependencyArgs,
     DependencyApplied,
     Edge,
     EdgeGroup,
-    EdgePolicy,
     Flow,
     stored_edge_policy,
 )
 from flowfabric.model.flow_links import Member, Upstream
-from flowfabric.plan import (
-    Add,
-    After,
-    Among,
-    Arg,
-    Cond,
-    Form,
-    Insert,
-    Now,
-    Once,
-    Plan,
-    Update,
-    UpdateMany,
-    Upsert,
-    Wake,
-)
+from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.executions.termination import skip
-from flowfabric.rules.flows.flow_forms import EDGE, FLOW_KEY, GROUP, GROUP_KEY
+from flowfabric.rules.flows.edge_forms import (
+    APPLY,
+    APPLY_FIRST,
+    APPLY_LATE,
+    COUNTED,
+    GIVE_INPUT,
+    RELEASE,
+    RELEASE_WITH_INPUT,
+    RESOLVE,
+    RESOLVE_AND_QUEUE,
+    RESOLVE_AND_RELEASE,
+)
 from flowfabric.rules.flows.flows import partition_mismatch, refused
-from flowfabric.rules.fragments import EXEC, MOVED, UNCHANGED
 from flowfabric.rules.states import entering
 
-CANCEL_QUEUE = "ff_pending_cancel_groups"
-GROUP_UNCHANGED = (*GROUP_KEY, Cond("version", "=", Arg("version")))
 
-# ---- applying
-
-_APPLIED = UpdateMany(
-    EDGE,
-    (*FLOW_KEY, Cond("edge_id", "=", Arg("edge_id"))),
-    {"edge_state": "applied", "applied_at_ms": Arg("now"), "dep_state": "unsatisfied"},
-)
-_BLOCKED = UpdateMany(
-    EXEC,
-    (
-        Cond("partition_key", "=", Arg("partition_key")),
-        Cond("execution_id", "=", Arg("downstream_eid")),
-        Cond("lifecycle_phase", "in", ("runnable", "submitted")),
-        Cond("terminal_outcome", "=", "none"),
-    ),
-    {
-        **entering("DEPS", detail=Arg("blocking_detail")),
-        "version": Add(1),
-        "last_transition_at": Arg("now"),
-        "last_mutation_at": Arg("now"),
-    },
-)
-_ONE_MORE = {
-    "running_count": Arg("running_count"),
-    "group_state": Arg("group_state"),
-    "version": Add(1),
-}
-APPLY_FIRST = Form(
-    "apply_first_edge",
-    Insert(
-        GROUP,
-        {
-            **{c: Arg(c) for c in ("partition_key", "flow_id", "downstream_eid")},
-            "policy": EdgePolicy().encoded(),
-            "running_count": 1,
-        },
-    ),
-    _APPLIED,
-    _BLOCKED,
-)
-APPLY = Form("apply_edge", Update(GROUP, GROUP_UNCHANGED, _ONE_MORE), _APPLIED, _BLOCKED)
-APPLY_LATE = Form("apply_late_edge", Update(GROUP, GROUP_UNCHANGED, _ONE_MORE), _APPLIED)
-
-
-def named_group(group: EdgeGroup) -> dict[str, Any]:
+def named_group(group: EdgeGroup) -> dict[str, object]:
+    """The arguments that name a group by its key and the version that was read."""
     return {
         "partition_key": group.partition_key,
         "flow_id": group.flow_id,
@@ -116,6 +63,8 @@ def named_group(group: EdgeGroup) -> dict[str, Any]:
 
 
 class ApplySnapshot(Struct, frozen=True):
+    """An edge that is to be applied, and the rows that this concerns."""
+
     now_ms: int
     partition: int
     flow: Flow | None
@@ -124,11 +73,11 @@ class ApplySnapshot(Struct, frozen=True):
     child: Member | None
 
 
-def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
-    edge, group, child = around.edge, around.group, around.child
+def apply(snapshot: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
+    edge, group, child = snapshot.edge, snapshot.group, snapshot.child
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
-        mismatch = partition_mismatch(around.partition, ident)
+        mismatch = partition_mismatch(snapshot.partition, ident)
         if mismatch is not None:
             return Reject(mismatch)
     if edge is None:
@@ -141,11 +90,11 @@ def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
         return Reject(NotFound("execution", down))
     if child.flow_id not in (None, args.flow_id):
         return Reject(Conflict(ConflictKind.EXECUTION_ALREADY_IN_FLOW, str(child.flow_id)))
-    if around.flow is None or around.flow.is_terminal:
+    if snapshot.flow is None or snapshot.flow.is_terminal:
         return refused("flow_already_terminal")
-    now = around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
     running = 1 if group is None else group.running_count + 1
-    values = {"edge_id": edge.edge_id, "now": now}
+    values: dict[str, object] = {"edge_id": edge.edge_id, "now": now}
     detail = {"blocking_detail": f"{running} dep(s) unresolved incl {edge.edge_id}"}
     result = DependencyApplied(running)
     if group is None:
@@ -168,108 +117,9 @@ def apply(around: ApplySnapshot, args: ApplyDependencyArgs) -> Decision:
 
 # ---- counting ends
 
-_COUNTED = {
-    **{
-        c: Arg(c)
-        for c in (
-            "success_count",
-            "fail_count",
-            "skip_count",
-            "running_count",
-            "group_state",
-            "satisfied_at_ms",
-        )
-    },
-    **{
-        f"cancel_siblings_{c}": Arg(f"cancel_siblings_{c}")
-        for c in ("pending_flag", "pending_members", "reason")
-    },
-    "version": Add(1),
-}
-_COUNT = Update(GROUP, GROUP_UNCHANGED, _COUNTED)
-
-
-def _ended(state: str, which: str) -> UpdateMany:
-    where = (*FLOW_KEY, Among("edge_id", Arg(which)))
-    return UpdateMany(EDGE, where, {"dep_state": state, "last_resolved_at_ms": Arg("now")})
-
-
-_EDGES = (
-    _ended("satisfied", "satisfied"),
-    _ended("impossible", "impossible"),
-    UpdateMany(
-        COMPLETION_EVENTS,
-        (Among("execution_id", Arg("told")), Cond("dispatched_at_ms", "is null")),
-        {"dispatched_at_ms": Now()},
-    ),
-)
-_QUEUED = Upsert(
-    CANCEL_QUEUE,
-    {
-        **{c: After(c) for c in ("partition_key", "flow_id", "downstream_eid")},
-        "enqueued_at_ms": Now(),
-    },
-    {"enqueued_at_ms": Once(Now())},
-)
-_LET_GO: dict[str, Any] = {
-    **MOVED,
-    **{c: Arg(c) for c in ("eligibility_state", "blocking_reason", "public_state")},
-    "ownership_state": "unowned",
-    "blocking_detail": "",
-}
-_WOKEN = (Wake("ready", Arg("lane_id")), Wake("delayed", at=Arg("delayed_until_ms")))
-
-RESOLVE = Form("resolve_edges", _COUNT, *_EDGES)
-RESOLVE_AND_RELEASE = Form(
-    "resolve_edges_and_release",
-    _COUNT,
-    *_EDGES,
-    UpdateMany(
-        EXEC,
-        (
-            Cond("partition_key", "=", After("partition_key")),
-            Cond("execution_id", "=", After("downstream_eid")),
-            Cond("lifecycle_phase", "=", "runnable"),
-            Cond("eligibility_state", "=", "blocked_by_dependencies"),
-        ),
-        _LET_GO,
-    ),
-    *_WOKEN,
-)
-RESOLVE_AND_QUEUE = Form(
-    "resolve_edges_and_queue", _COUNT, *_EDGES, _QUEUED, Wake("cancel_groups", at=Arg("now"))
-)
-RELEASE = Form("release_blocked", Update(EXEC, UNCHANGED, _LET_GO), *_WOKEN)
-RELEASE_WITH_INPUT = Form(
-    "release_blocked_with_input",
-    Update(EXEC, UNCHANGED, {**_LET_GO, "payload": Arg("payload")}),
-    *_WOKEN,
-)
-GIVE_INPUT = Form(
-    "give_input",
-    Update(
-        EXEC,
-        (
-            *UNCHANGED,
-            Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended")),
-        ),
-        {"version": Add(1), "last_mutation_at": Now(), "payload": Arg("payload")},
-    ),
-)
-
-
-MARK_DISPATCHED = Form(
-    "mark_dispatched",
-    Update(
-        COMPLETION_EVENTS,
-        (Cond("event_id", "=", Arg("event_id")), Cond("dispatched_at_ms", "is null")),
-        {"dispatched_at_ms": Now()},
-    ),
-)
-
 
 class UpstreamEnd(Struct, frozen=True):
-    """An open edge whose upstream is over. `passes` says that its result is meant for the child."""
+    """An open edge whose upstream has ended. `passes`: its result is input of the child."""
 
     edge_id: UUID
     upstream: UUID
@@ -279,8 +129,9 @@ class UpstreamEnd(Struct, frozen=True):
 
 
 class GroupCount(Struct, frozen=True):
-    """A group after some ends. `fired` is satisfied or impossible when these ends decided it, by
-    the last upstream in `by`.
+    """A group after some ends. `gives`: `payload` becomes the input of the child.
+
+    `fired` is satisfied or impossible when these ends have decided the group; `by` decided it.
     """
 
     group: EdgeGroup
@@ -301,27 +152,26 @@ _BUCKETS = {"success": "success_count", "skipped": "skip_count"}
 
 
 def evaluate(group: EdgeGroup) -> str:
-    """What a group's counters say, whatever is stored as its state."""
-    policy, lost = stored_edge_policy(group.policy), group.fail_count + group.skip_count
+    """The state that the counters of a group imply, whatever its stored state is."""
+    policy, failed = stored_edge_policy(group.policy), group.fail_count + group.skip_count
     if policy.kind == "all_of":
-        if lost:
+        if failed:
             return "impossible"
         return "satisfied" if group.total and group.success_count == group.total else "pending"
     if group.success_count >= policy.k:
         return "satisfied"
-    decided = bool(
-        group.success_count or lost
-    )  # before the first end, more edges may still be applied
-    return "impossible" if decided and lost > group.total - policy.k else "pending"
+    # Before the first end, more edges may still be applied.
+    started = bool(group.success_count or failed)
+    return "impossible" if started and failed > group.total - policy.k else "pending"
 
 
 def state_of(group: EdgeGroup) -> str:
-    """As stored; a row from elsewhere that never had a state is read by its counters."""
+    """The stored state; a row without one is judged by its counters."""
     return group.group_state if group.group_state in _DECIDED else evaluate(group)
 
 
 def count_ends(group: EdgeGroup, ends: Iterable[UpstreamEnd], now_ms: int) -> GroupCount:
-    """Each end in turn: a group fires once, and what comes later only counts."""
+    """Counts each end in turn. A group fires once; later ends are only counted."""
     counted = GroupCount(group)
     for end in ends:
         counted = _count_one(counted, end, now_ms)
@@ -340,26 +190,19 @@ def _count_one(counted: GroupCount, end: UpstreamEnd, now_ms: int) -> GroupCount
         detail = f"edgegroup counters exceed n: {group.total}/{before.total}"
         raise ValidationError(ValidationKind.CORRUPTION, detail)
     good = end.outcome == "success"
-    ended = (
-        {"satisfied": (*counted.satisfied, end.edge_id)}
-        if good
-        else {"impossible": (*counted.impossible, end.edge_id)}
-    )
-    counted = structs.replace(counted, **ended, group=group)
-    says = "" if group.group_state in _DECIDED else evaluate(group)
+    edges = "satisfied" if good else "impossible"
+    resolved: dict[str, Any] = {edges: (*getattr(counted, edges), end.edge_id)}
+    counted = structs.replace(counted, **resolved, group=group)
+    state = "" if group.group_state in _DECIDED else evaluate(group)
     policy = stored_edge_policy(group.policy)
-    wanted = says == "satisfied" or (says and policy.kind == "all_of")
+    wanted = state == "satisfied" or (state and policy.kind == "all_of")
     if good and end.passes and end.result is not None and wanted:
         counted = structs.replace(counted, payload=end.result, gives=True)
-    if says not in ("satisfied", "impossible"):
+    if state not in ("satisfied", "impossible"):
         return counted
-    stamped = {"satisfied_at_ms": now_ms} if says == "satisfied" else {}
-    return structs.replace(
-        counted,
-        group=structs.replace(group, group_state=says, **stamped),
-        fired=says,
-        by=end.upstream,
-    )
+    at = now_ms if state == "satisfied" else group.satisfied_at_ms
+    fired = structs.replace(group, group_state=state, satisfied_at_ms=at)
+    return structs.replace(counted, group=fired, fired=state, by=end.upstream)
 
 
 def resolve_group(
@@ -371,48 +214,29 @@ def resolve_group(
     siblings: Sequence[UUID] = (),
     told: Sequence[UUID] = (),
 ) -> list[Plan]:
-    """The group and its edges, and what becomes of the child. One plan is the rule; several go
-    together.
+    """Stores a group with its edges, and releases or skips the child. Mostly this is one plan.
 
-    `since` is the version at which the group was read; `siblings` are upstreams to cancel when the
-    group has fired for good;
-    of the ends in `told` nobody else has to hear.
+    `since` is the version at which the group was read. `siblings` are upstreams to cancel when the
+    group has fired for good. The completion events of `told` are marked as dispatched.
     """
-    group = counted.group
     cancels = counted.cancels
-    if cancels:
-        group = structs.replace(
-            group,
-            cancel_siblings_pending_flag=1,
-            cancel_siblings_pending_members=json.dumps(
-                [str(sibling) for sibling in siblings], separators=(",", ":")
-            ),
-            cancel_siblings_reason=f"sibling_quorum_{counted.fired}",
-        )
     values = {
-        **{column: getattr(group, column) for column in _COUNTED if column != "version"},
-        **named_group(group),
+        **_counted_columns(counted, siblings),
+        **named_group(counted.group),
         "version": since,
         "satisfied": counted.satisfied,
         "impossible": counted.impossible,
         "told": told,
         "now": now_ms,
     }
-    at = group.partition_key
-    alive = child is not None and not child.is_ended
-    if (
-        counted.fired == "satisfied"
-        and not cancels
-        and not counted.gives
-        and child is not None
-        and child.is_blocked
-    ):
+    releases = counted.fired == "satisfied" and child is not None and child.is_blocked
+    if releases and not cancels and not counted.gives:
+        assert child is not None
         return [RESOLVE_AND_RELEASE(**values, **released_columns(child, now_ms))]
     plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(**values)]
-    if not alive:
+    if child is None or child.is_ended:
         return plans
-    assert child is not None
-    if counted.fired == "satisfied" and child.is_blocked:
+    if releases:
         return [*plans, release(child, now_ms, counted.payload if counted.gives else None)]
     if counted.gives:
         plans.append(GIVE_INPUT(**_named(child), payload=counted.payload))
@@ -422,7 +246,20 @@ def resolve_group(
     return plans
 
 
-def _named(child: Member) -> dict[str, Any]:
+def _counted_columns(counted: GroupCount, siblings: Sequence[UUID]) -> dict[str, object]:
+    columns = {column: getattr(counted.group, column) for column in COUNTED}
+    if not counted.cancels:
+        return columns
+    ids = [str(sibling) for sibling in siblings]
+    return {
+        **columns,
+        "cancel_siblings_pending_flag": 1,
+        "cancel_siblings_pending_members": json.dumps(ids, separators=(",", ":")),
+        "cancel_siblings_reason": f"sibling_quorum_{counted.fired}",
+    }
+
+
+def _named(child: Member) -> dict[str, object]:
     return {
         "partition_key": child.partition_key,
         "execution_id": child.execution_id,
@@ -430,15 +267,12 @@ def _named(child: Member) -> dict[str, Any]:
     }
 
 
-def released_columns(child: Member, now_ms: int) -> dict[str, Any]:
-    """Claimable, or at its recorded time if that lies ahead."""
+def released_columns(child: Member, now_ms: int) -> dict[str, object]:
+    """The columns of a released execution: claimable now, or at its delay if that is later."""
     later = child.delay_until_ms is not None and child.delay_until_ms > now_ms
     vector = entering("DELAYED" if later else "READY")
     return {
-        **{
-            column: vector[column]
-            for column in ("eligibility_state", "blocking_reason", "public_state")
-        },
+        **{c: vector[c] for c in ("eligibility_state", "blocking_reason", "public_state")},
         "lane_id": child.lane_id,
         "delayed_until_ms": child.delay_until_ms if later else None,
     }
@@ -452,11 +286,9 @@ def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
 
 
 def counts_after_replay(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:
-    """After a replay of the child, an upstream that had failed before does not count again until it
-    ends anew.
+    """After a replay of the child, an upstream that failed before counts only when it ends again.
 
-    Where both happened in the same moment, an end is new if it is `unheard`: nobody has seen to
-    what follows from it.
+    When both have the same time, an end is new if it is `unheard`, which is not yet dispatched.
     """
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True
@@ -464,7 +296,7 @@ def counts_after_replay(edge: Edge, upstream: Upstream, *, unheard: bool) -> boo
     return ended > edge.reset_at_ms or (unheard and ended == edge.reset_at_ms)
 
 
-# ---- the child's own questions
+# ---- the child
 
 
 def is_waiting(group: EdgeGroup | None) -> bool:
@@ -479,9 +311,9 @@ class Child(Struct, frozen=True):
     group: EdgeGroup | None
 
 
-def promote(around: Child) -> Decision:
-    """Lets go of an execution that has nothing left to wait for."""
-    child, group = around.execution, around.group
+def promote(snapshot: Child) -> Decision:
+    """Releases an execution that has no dependency left to wait for."""
+    child, group = snapshot.execution, snapshot.group
     problem: EngineError | None = None
     if child is None:
         problem = NotFound("execution")
@@ -498,12 +330,12 @@ def promote(around: Child) -> Decision:
     assert child is not None
     if group is not None and state_of(group) == "impossible":
         return Commit(skip(child), "skipped")
-    return Commit(release(child, around.now_ms), "promoted")
+    return Commit(release(child, snapshot.now_ms), "promoted")
 
 
-def eligibility(around: Child) -> str:
-    """Whether an execution could run now as far as its dependencies go."""
-    child, group = around.execution, around.group
+def eligibility(snapshot: Child) -> str:
+    """Whether the dependencies of an execution let it run now."""
+    child, group = snapshot.execution, snapshot.group
     if child is None:
         return "not_found"
     if child.lifecycle_phase != "runnable":

@@ -1,6 +1,4 @@
-"""What a flow says of itself in its own fields: they are one JSON object, with its tags among
-them.
-"""
+"""The fields of a flow: one JSON object that contains its own fields and its tags."""
 
 from __future__ import annotations
 
@@ -17,15 +15,11 @@ def fields_of(flow: Flow) -> dict[str, Any]:
     """The flow's own fields and its tags."""
     try:
         found = json.loads(flow.raw_fields)
+        if not isinstance(found, dict):
+            raise ValueError("an object was expected")
     except ValueError as error:
-        raise ValidationError(
-            ValidationKind.CORRUPTION, f"flow_core: raw_fields not valid JSON: {error}"
-        ) from None
-    if not isinstance(found, dict):
-        raise ValidationError(
-            ValidationKind.CORRUPTION,
-            "flow_core: raw_fields not valid JSON: an object was expected",
-        )
+        detail = f"flow_core: raw_fields not valid JSON: {error}"
+        raise ValidationError(ValidationKind.CORRUPTION, detail) from None
     return found
 
 
@@ -33,18 +27,16 @@ def namespace_of(flow: Flow) -> str:
     return str(fields_of(flow).get("namespace", "default"))
 
 
-def encode_fields(fields: Mapping[str, Any]) -> str:
+def encode_fields(fields: Mapping[str, object]) -> str:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
-def number_in(fields: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A count, as a number or as its digits."""
+def number_in(fields: Mapping[str, object], name: str, default: int = 0) -> int:
+    """A count, stored as a number or as its digits."""
     found = fields.get(name, default)
-    return (
-        int(found)
-        if isinstance(found, int) or (isinstance(found, str) and found.isdecimal())
-        else default
-    )
+    if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()):
+        return int(found)
+    return default
 
 
 def detached_of(flow: Flow) -> frozenset[UUID]:

@@ -1,11 +1,10 @@
-"""A whole graph at once: what is wrong with it, and the plans that bring it into being."""
+"""Submitting a whole graph: its checks, and the plans that create it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import (
@@ -28,7 +27,8 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.quota import Attached
-from flowfabric.plan import Arg, Form, Insert, Plan, Wake
+from flowfabric.plan import Arg, Form, Insert, Plan, Values, Wake
+from flowfabric.rules.columns import from_args
 from flowfabric.rules.executions.create import LANE_IS_OPEN, NEW, creation_values
 from flowfabric.rules.flows.flow_forms import EDGE, EDGE_ROW, GROUP
 from flowfabric.rules.flows.flows import check_policy, create_flow, edge_text, partition_mismatch
@@ -36,7 +36,7 @@ from flowfabric.rules.fragments import EXEC
 from flowfabric.rules.limits.limit_scopes import NOTHING
 from flowfabric.rules.states import entering
 
-_MEMBER: dict[str, Any] = {**NEW, "flow_id": Arg("flow_id")}
+_MEMBER = {**NEW, "flow_id": Arg("flow_id")}
 _DEADLINE = Wake("deadline", at=Arg("deadline_at_ms"))
 CREATE_MEMBER = Form(
     "create_member",
@@ -78,14 +78,9 @@ CREATE_GROUP = Form(
     "create_edge_group",
     Insert(
         GROUP,
-        {
-            "partition_key": Arg("partition_key"),
-            "flow_id": Arg("flow_id"),
-            "downstream_eid": Arg("downstream_eid"),
-            "policy": Arg("policy"),
-            "k_target": Arg("k_target"),
-            "running_count": Arg("running_count"),
-        },
+        from_args(
+            "partition_key", "flow_id", "downstream_eid", "policy", "k_target", "running_count"
+        ),
     ),
 )
 
@@ -102,24 +97,18 @@ def check_size(args: SubmitFlowArgs) -> EngineError | None:
 
 
 def check_graph(args: SubmitFlowArgs, partition: int) -> EngineError | None:
-    """The first thing wrong with a graph of an acceptable size. Its nodes are checked one by one
-    elsewhere.
-    """
+    """The first problem of a graph of an acceptable size. The caller has checked each node."""
     nodes: set[ExecutionId] = set()
     for node in args.nodes:
         mismatch = partition_mismatch(partition, node.execution_id)
         if mismatch is not None:
             return mismatch
         if node.idempotency_key:
-            return invalid(
-                "nodes",
-                "no idempotency key: the flow's id is the key of the whole graph",
-                node.execution_id,
-            )
+            accepted = "no idempotency key: the flow's id is the key of the whole graph"
+            return invalid("nodes", accepted, node.execution_id)
         if node.namespace != args.namespace:
-            return invalid(
-                "nodes", f"executions of the flow's namespace, {args.namespace!r}", node.namespace
-            )
+            accepted = f"executions of the flow's namespace, {args.namespace!r}"
+            return invalid("nodes", accepted, node.namespace)
         if node.execution_id in nodes:
             return invalid("nodes", "each execution id once", node.execution_id)
         nodes.add(node.execution_id)
@@ -130,6 +119,11 @@ def check_graph(args: SubmitFlowArgs, partition: int) -> EngineError | None:
     )
 
 
+def _not_in_flow(ident: ExecutionId) -> EngineError:
+    detail = f"execution_not_in_flow: {ident} is not among the nodes"
+    return ValidationError(ValidationKind.INVALID_INPUT, detail)
+
+
 def _check_edges(edges: Sequence[GraphEdge], nodes: set[ExecutionId]) -> EngineError | None:
     named: set[UUID] = set()
     for edge in edges:
@@ -137,10 +131,7 @@ def _check_edges(edges: Sequence[GraphEdge], nodes: set[ExecutionId]) -> EngineE
             return ValidationError(ValidationKind.INVALID_INPUT, "self_referencing_edge")
         for end in (edge.upstream, edge.downstream):
             if end not in nodes:
-                return ValidationError(
-                    ValidationKind.INVALID_INPUT,
-                    f"execution_not_in_flow: {end} is not among the nodes",
-                )
+                return _not_in_flow(end)
         if edge.edge_id is not None and edge.edge_id in named:
             return invalid("edges", "each edge id once", edge.edge_id)
         if edge.edge_id is not None:
@@ -152,30 +143,23 @@ def _check_policies(args: SubmitFlowArgs, nodes: set[ExecutionId]) -> EngineErro
     inbound = Counter(edge.downstream for edge in args.edges)
     for ident, policy in args.policies.items():
         if ident not in nodes:
-            return ValidationError(
-                ValidationKind.INVALID_INPUT,
-                f"execution_not_in_flow: {ident} is not among the nodes",
-            )
+            return _not_in_flow(ident)
+        is_policy = isinstance(policy, EdgePolicy)
         problem = (
-            check_policy(policy)
-            if isinstance(policy, EdgePolicy)
-            else invalid("policies", "an EdgePolicy", policy)
+            check_policy(policy) if is_policy else invalid("policies", "an EdgePolicy", policy)
         )
         if problem is not None:
             return problem
         if not inbound[ident]:
             return invalid("policies", "a policy only for nodes that wait for others", ident)
         if policy.kind == "quorum" and policy.k > inbound[ident]:
-            return invalid(
-                "policies",
-                f"a quorum of at most the {inbound[ident]} inbound edges of {ident}",
-                policy.k,
-            )
+            accepted = f"a quorum of at most the {inbound[ident]} inbound edges of {ident}"
+            return invalid("policies", accepted, policy.k)
     return None
 
 
 def _check_cycles(edges: Sequence[GraphEdge], nodes: set[ExecutionId]) -> EngineError | None:
-    """Takes away what waits for nothing until nothing is left, or only what waits for itself."""
+    """Topological sort: nodes that remain wait for themselves."""
     waits = Counter(edge.downstream for edge in edges)
     leads_to: dict[ExecutionId, list[ExecutionId]] = {}
     for edge in edges:
@@ -202,11 +186,9 @@ def submit_graph(
     now_ms: int,
     limits: Sequence[Attached] = (),
 ) -> list[Plan]:
-    """The flow, then its members, its edges and their groups, each of one form, so that a store can
-    write them in bulk.
+    """The flow, its members, its edges and their groups, sorted by form for bulk writes.
 
-    Every edge has been given an id; `limits` are those of the members, one by one, empty where
-    there are none at all.
+    Every edge has an id. `limits` are those of the members in order; empty if no member has limits.
     """
     now = now_ms if args.now is None else args.now
     header = CreateFlowArgs(
@@ -246,7 +228,6 @@ def _member(
 ) -> Plan:
     values, delay_until = creation_values(args, policy, now_ms, limits)
     values["flow_id"] = flow_id
-    partition = args.execution_id.partition_index
     delayed = delay_until is not None and delay_until > now_ms
     if not inbound and not delayed:
         return CREATE_MEMBER.given(values)
@@ -256,19 +237,19 @@ def _member(
     return CREATE_MEMBER_DELAYED(**values, blocking_detail=f"delayed until {delay_until}")
 
 
-def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[Plan]:
+def _edges(edges: Sequence[GraphEdge], owner: Values, now: int) -> list[Plan]:
     texts: dict[tuple[str, str | None], str] = {}
     plans = []
     for edge in edges:
-        said = (edge.dependency_kind, edge.data_passing_ref)
-        if said not in texts:
-            texts[said] = edge_text(*said, now)
+        content = (edge.dependency_kind, edge.data_passing_ref)
+        if content not in texts:
+            texts[content] = edge_text(*content, now)
         values = {
             **owner,
             "edge_id": edge.edge_id,
             "upstream_eid": edge.upstream.uuid,
             "downstream_eid": edge.downstream.uuid,
-            "edge_policy": texts[said],
+            "edge_policy": texts[content],
             "now": now,
         }
         plans.append(CREATE_EDGE.given(values))
@@ -278,7 +259,7 @@ def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[
 def _groups(
     inbound: Mapping[ExecutionId, int],
     policies: Mapping[ExecutionId, EdgePolicy],
-    owner: dict[str, Any],
+    owner: Values,
 ) -> list[Plan]:
     plans = []
     for ident, count in inbound.items():

@@ -1,6 +1,4 @@
-"""Flows themselves: creating one, its members, its edges as staged, policies, tags, and what its
-members add up to.
-"""
+"""Creating and growing flows: members, staged edges, policies, tags, and the summary."""
 
 from __future__ import annotations
 
@@ -43,111 +41,30 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.flow_links import Member, Parent
 from flowfabric.model.flow_views import EdgeSnapshot
-from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Present, Update, Upsert
+from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of, namespace_of, number_in
-from flowfabric.rules.fragments import EXEC
+from flowfabric.rules.flows.flow_forms import (
+    ADD_MEMBER,
+    COUNTED_STATES,
+    CREATE_CHILDREN,
+    CREATE_FLOW,
+    ENDED_STATES,
+    PROJECT,
+    SET_FIRST_POLICY,
+    SET_FLOW_FIELDS,
+    SET_POLICY,
+    STAGE_EDGE,
+)
 from flowfabric.rules.states import canonical
-
-FLOW, EDGE, GROUP, SUMMARY = "ff_flow_core", "ff_edge", "ff_edge_group", "ff_flow_summary"
-FLOW_KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("flow_id", "=", Arg("flow_id")))
-FLOW_UNCHANGED = (*FLOW_KEY, Cond("version", "=", Arg("version")))
-_KEY_ROW = {"partition_key": Arg("partition_key"), "flow_id": Arg("flow_id")}
-GROUP_KEY = (*FLOW_KEY, Cond("downstream_eid", "=", Arg("downstream_eid")))
-
-_FLOW_ROW = {
-    **_KEY_ROW,
-    "graph_revision": Arg("graph_revision"),
-    "created_at_ms": Arg("now"),
-    "raw_fields": Arg("raw_fields"),
-}
-CREATE_FLOW = Form(
-    "create_flow",
-    Insert(FLOW, _FLOW_ROW),
-)
-_LIVE = ("submitted", "runnable", "pending", "blocked", "eligible", "active", "suspended")
-CREATE_CHILDREN = Form(
-    "create_children_flow",
-    Insert(
-        FLOW,
-        {
-            **_FLOW_ROW,
-            "parent_partition": Arg("parent_partition"),
-            "parent_execution_id": Arg("parent_execution_id"),
-        },
-        (
-            Present(
-                EXEC,
-                (
-                    Cond("partition_key", "=", Arg("parent_partition")),
-                    Cond("execution_id", "=", Arg("parent_execution_id")),
-                    Cond("namespace", "=", Arg("namespace")),
-                    Cond("lifecycle_phase", "in", _LIVE),
-                ),
-            ),
-        ),
-    ),
-)
-_GROWN = {
-    "version": Add(1),
-    "graph_revision": Add(1),
-    "raw_fields": Arg("raw_fields"),
-    "settled_at_ms": None,
-}
-ADD_MEMBER = Form(
-    "add_member",
-    Update(FLOW, FLOW_UNCHANGED, _GROWN),
-    Update(
-        EXEC,
-        (
-            Cond("partition_key", "=", Arg("partition_key")),
-            Cond("execution_id", "=", Arg("execution_id")),
-            Cond("version", "=", Arg("member_version")),
-        ),
-        {"flow_id": Arg("flow_id"), "version": Add(1), "last_mutation_at": Arg("now")},
-    ),
-)
-EDGE_ROW: dict[str, Any] = {
-    **_KEY_ROW,
-    "edge_id": Arg("edge_id"),
-    "upstream_eid": Arg("upstream_eid"),
-    "downstream_eid": Arg("downstream_eid"),
-    "policy": Arg("edge_policy"),
-}
-STAGE_EDGE = Form("stage_edge", Update(FLOW, FLOW_UNCHANGED, _GROWN), Insert(EDGE, EDGE_ROW))
-_POLICY = {"policy": Arg("policy"), "k_target": Arg("k_target")}
-_TOUCHED = Update(FLOW, FLOW_UNCHANGED, {"version": Add(1)})
-SET_FIRST_POLICY = Form(
-    "set_first_edge_policy",
-    _TOUCHED,
-    Insert(GROUP, {**_KEY_ROW, "downstream_eid": Arg("downstream_eid"), **_POLICY}),
-)
-SET_POLICY = Form(
-    "set_edge_policy",
-    _TOUCHED,
-    Update(
-        GROUP,
-        (*GROUP_KEY, Cond("version", "=", Arg("group_version"))),
-        {
-            **_POLICY,
-            **dict.fromkeys(("success_count", "fail_count", "skip_count", "running_count"), 0),
-            "group_state": "pending",
-            "version": Add(1),
-        },
-    ),
-)
-SET_FLOW_FIELDS = Form(
-    "set_flow_fields",
-    Update(FLOW, FLOW_UNCHANGED, {"version": Add(1), "raw_fields": Arg("raw_fields")}),
-)
 
 
 def refused(code: str) -> Reject:
     return Reject(ValidationError(ValidationKind.INVALID_INPUT, code))
 
 
-def named_flow(flow: Flow) -> dict[str, Any]:
-    """The arguments that name a flow by its key and the version it was read at."""
+def named_flow(flow: Flow) -> dict[str, object]:
+    """The arguments that name a flow by its key and the version that was read."""
     return {"partition_key": flow.partition_key, "flow_id": flow.flow_id, "version": flow.version}
 
 
@@ -175,7 +92,7 @@ def create_flow(
     parent: Parent | None = None,
 ) -> Plan:
     now = now_ms if args.now is None else args.now
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "flow_kind": args.flow_kind,
         "namespace": args.namespace,
         "node_count": nodes,
@@ -204,7 +121,7 @@ def create_flow(
 
 
 class GraphSnapshot(Struct, frozen=True):
-    """A flow and the rows a change to its graph concerns."""
+    """A flow and the rows that a change to its graph concerns."""
 
     now_ms: int
     partition: int
@@ -216,29 +133,28 @@ class GraphSnapshot(Struct, frozen=True):
     has_edges: bool = False
 
 
-def _grown(flow: Flow, now: int, count: str) -> tuple[str, int]:
-    """The fields of a flow after one more of something, and how many that makes."""
+def _raise_count(flow: Flow, now: int, count: str) -> tuple[str, int]:
+    """The encoded fields of a flow with one of its counts raised, and the new count."""
     fields = fields_of(flow)
-    fields[count] = number_in(fields, count) + 1
-    fields["last_mutation_at_ms"] = now
-    return encode_fields(fields), fields[count]
+    number = number_in(fields, count) + 1
+    return encode_fields({**fields, count: number, "last_mutation_at_ms": now}), number
 
 
-def _open_flow(around: GraphSnapshot) -> Flow | Reject:
-    if around.flow is None:
+def _open_flow(snapshot: GraphSnapshot) -> Flow | Reject:
+    if snapshot.flow is None:
         return refused("flow_not_found")
-    return refused("flow_already_terminal") if around.flow.is_terminal else around.flow
+    return refused("flow_already_terminal") if snapshot.flow.is_terminal else snapshot.flow
 
 
-def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
+def add_member(snapshot: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
     ident = args.execution_id
-    mismatch = partition_mismatch(around.partition, ident)
+    mismatch = partition_mismatch(snapshot.partition, ident)
     if mismatch is not None:
         return Reject(mismatch)
-    flow = _open_flow(around)
+    flow = _open_flow(snapshot)
     if isinstance(flow, Reject):
         return flow
-    member = around.members.get(ident.uuid)
+    member = snapshot.members.get(ident.uuid)
     if member is None:
         return refused("execution_not_found")
     if member.flow_id == flow.flow_id:
@@ -247,15 +163,10 @@ def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
         return refused(f"already_member_of_different_flow:{member.flow_id}")
     namespace = namespace_of(flow)
     if member.namespace != namespace:
-        return Reject(
-            invalid(
-                "execution_id",
-                f"an execution of the flow's namespace, {namespace!r}",
-                member.namespace,
-            )
-        )
-    now = around.now_ms if args.now is None else args.now
-    raw, nodes = _grown(flow, now, "node_count")
+        wanted = f"an execution of the flow's namespace, {namespace!r}"
+        return Reject(invalid("execution_id", wanted, member.namespace))
+    now = snapshot.now_ms if args.now is None else args.now
+    raw, nodes = _raise_count(flow, now, "node_count")
     plan = ADD_MEMBER(
         **named_flow(flow),
         raw_fields=raw,
@@ -269,35 +180,30 @@ def add_member(around: GraphSnapshot, args: AddExecutionToFlowArgs) -> Decision:
 # ---- edges as staged
 
 
-def stage_edge(around: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision:
+def stage_edge(snapshot: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision:
     up, down = args.upstream_execution_id, args.downstream_execution_id
     for ident in (up, down):
-        mismatch = partition_mismatch(around.partition, ident)
+        mismatch = partition_mismatch(snapshot.partition, ident)
         if mismatch is not None:
             return Reject(mismatch)
-    flow = _open_flow(around)
+    flow = _open_flow(snapshot)
     if isinstance(flow, Reject):
         return flow
     if flow.graph_revision != args.expected_graph_revision:
         facts = {"expected": str(args.expected_graph_revision), "stored": str(flow.graph_revision)}
         return Reject(Contention(ContentionKind.STALE_GRAPH_REVISION, **facts))
-    ends = (around.members.get(up.uuid), around.members.get(down.uuid))
+    ends = (snapshot.members.get(up.uuid), snapshot.members.get(down.uuid))
     if not all(member is not None and member.flow_id == flow.flow_id for member in ends):
         return refused("execution_not_in_flow")
-    if around.cyclic:
+    if snapshot.cyclic:
         return Reject(Conflict(ConflictKind.CYCLE_DETECTED, f"{down} leads to {up} already"))
-    if around.edge is not None:
-        return Reject(
-            Conflict(
-                ConflictKind.DEPENDENCY_ALREADY_EXISTS,
-                str(args.edge_id),
-                existing=edge_snapshot(around.edge),
-            )
-        )
-    now = around.now_ms if args.now is None else args.now
+    if snapshot.edge is not None:
+        kind, existing = ConflictKind.DEPENDENCY_ALREADY_EXISTS, edge_snapshot(snapshot.edge)
+        return Reject(Conflict(kind, str(args.edge_id), existing=existing))
+    now = snapshot.now_ms if args.now is None else args.now
     plan = STAGE_EDGE(
         **named_flow(flow),
-        raw_fields=_grown(flow, now, "edge_count")[0],
+        raw_fields=_raise_count(flow, now, "edge_count")[0],
         edge_id=args.edge_id,
         upstream_eid=up.uuid,
         downstream_eid=down.uuid,
@@ -307,12 +213,12 @@ def stage_edge(around: GraphSnapshot, args: StageDependencyEdgeArgs) -> Decision
 
 
 _ANY_END = f'"dependency_kind":"{ENDED}"'
-"""As `edge_text` writes it; within a text of somebody's the quotes would be escaped."""
+"""As `edge_text` writes it. Inside a caller's text, JSON would escape the quotes."""
 
 
 def edge_text(kind: str, data_passing_ref: str | None, now: int) -> str:
-    """What an edge keeps as JSON; what changes about it has columns of its own."""
-    said = {
+    """The constant part of an edge as JSON; its mutable parts are columns."""
+    fields = {
         "dependency_kind": kind,
         "satisfaction_condition": "all_required",
         "data_passing_ref": data_passing_ref or "",
@@ -320,7 +226,7 @@ def edge_text(kind: str, data_passing_ref: str | None, now: int) -> str:
         "created_by": "engine",
         "staged_at_ms": now,
     }
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
 def edge_fields(edge: Edge) -> dict[str, Any]:
@@ -329,36 +235,35 @@ def edge_fields(edge: Edge) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValidationError(
-            ValidationKind.CORRUPTION, f"edge {edge.edge_id}: policy is not a JSON object"
-        )
+        detail = f"edge {edge.edge_id}: policy is not a JSON object"
+        raise ValidationError(ValidationKind.CORRUPTION, detail)
     return found
 
 
 def passes_data(edge: Edge) -> bool:
-    return '"data_passing_ref":""' not in edge.policy and bool(
-        edge_fields(edge).get("data_passing_ref")
-    )
+    """The text is searched first: most edges pass no data, and parsing costs more."""
+    empty = '"data_passing_ref":""' in edge.policy
+    return not empty and bool(edge_fields(edge).get("data_passing_ref"))
 
 
 def counted_as(edge: Edge, outcome: str) -> str:
-    """How an upstream's end counts for this edge."""
+    """The outcome that this edge counts when its upstream ends with the given one."""
     return "success" if _ANY_END in edge.policy else outcome
 
 
 def edge_snapshot(edge: Edge) -> EdgeSnapshot:
-    said = edge_fields(edge)
+    fields = edge_fields(edge)
     return EdgeSnapshot(
         edge.edge_id,
         edge.flow_id,
         ExecutionId.of(edge.partition_key, edge.upstream_eid),
         ExecutionId.of(edge.partition_key, edge.downstream_eid),
-        said.get("dependency_kind", SUCCESS_ONLY),
-        said.get("satisfaction_condition", "all_required"),
-        said.get("data_passing_ref") or None,
+        fields.get("dependency_kind", SUCCESS_ONLY),
+        fields.get("satisfaction_condition", "all_required"),
+        fields.get("data_passing_ref") or None,
         edge.edge_state,
-        said.get("created_at_ms", 0),
-        said.get("created_by", "engine"),
+        fields.get("created_at_ms", 0),
+        fields.get("created_by", "engine"),
     )
 
 
@@ -366,11 +271,9 @@ def edge_snapshot(edge: Edge) -> EdgeSnapshot:
 
 
 def check_policy(policy: EdgePolicy) -> EngineError | None:
-    """What is wrong with a policy, in the words callers match on."""
+    """The first problem of a policy, in words that callers match on."""
     problem = None
-    if policy.kind == "quorum" and (
-        not isinstance(policy.k, int) or isinstance(policy.k, bool) or policy.k < 1
-    ):
+    if policy.kind == "quorum" and (type(policy.k) is not int or policy.k < 1):
         problem = "quorum k must be >= 1"
     elif policy.kind == "quorum" and policy.k > MAX_QUORUM:
         problem = "quorum k exceeds supported maximum"
@@ -381,11 +284,13 @@ def check_policy(policy: EdgePolicy) -> EngineError | None:
     return None if problem is None else ValidationError(ValidationKind.INVALID_INPUT, problem)
 
 
-def set_edge_policy(around: GraphSnapshot, downstream: ExecutionId, policy: EdgePolicy) -> Decision:
-    flow, group = around.flow, around.group
+def set_edge_policy(
+    snapshot: GraphSnapshot, downstream: ExecutionId, policy: EdgePolicy
+) -> Decision:
+    flow, group = snapshot.flow, snapshot.group
     if flow is None:
         return Reject(NotFound("flow"))
-    if around.has_edges:
+    if snapshot.has_edges:
         return refused("edge_group_policy_already_fixed: dependencies already staged")
     wanted = policy.encoded()
     if group is not None and json.loads(group.policy) == json.loads(wanted):
@@ -413,43 +318,17 @@ def set_flow_tag(flow: Flow | None, key: str, value: str, now_ms: int) -> Decisi
 
 # ---- what the members add up to
 
-_ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
-_COUNTED = (
-    *_ENDED,
-    "active",
-    "suspended",
-    "waiting",
-    "delayed",
-    "rate_limited",
-    "waiting_children",
-)
-_SUMMED = (
-    *(f"members_{state}" for state in _COUNTED),
-    "total_members",
-    "sampled_members",
-    "public_flow_state",
-)
-_SUMMARY = {**{c: Arg(c) for c in _SUMMED}, "last_summary_update_at": Arg("now")}
-PROJECT = Form(
-    "project_flow_summary",
-    Update(FLOW, FLOW_UNCHANGED, {"settled_at_ms": Arg("settled_at_ms")}),
-    Upsert(SUMMARY, {**_KEY_ROW, **_SUMMARY}, _SUMMARY),
-)
-
 
 def derived_state(counts: Mapping[str, int]) -> str:
-    """What people call the flow, by what its members do."""
-    ended = sum(counts.get(state, 0) for state in _ENDED)
+    """The public state of a flow, derived from the states of its members."""
+    ended = sum(counts.get(state, 0) for state in ENDED_STATES)
     if ended == sum(counts.values()):
-        bad = any(counts.get(state) for state in ("failed", "cancelled", "expired"))
-        return "failed" if bad else "completed"
+        failed = any(counts.get(state) for state in ("failed", "cancelled", "expired"))
+        return "failed" if failed else "completed"
     if counts.get("active"):
         return "running"
-    if any(
-        counts.get(state) for state in ("suspended", "delayed", "rate_limited", "waiting_children")
-    ):
-        return "blocked"
-    return "open"
+    waiting = ("suspended", "delayed", "rate_limited", "waiting_children")
+    return "blocked" if any(counts.get(state) for state in waiting) else "open"
 
 
 def count_members(public_states: Iterable[str]) -> Counter[str]:
@@ -460,10 +339,10 @@ def count_members(public_states: Iterable[str]) -> Counter[str]:
 
 
 def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:
-    """A flow all of whose members are over is settled until something of it is started again."""
+    """A flow whose members have all ended is settled until one of them starts again."""
     state, total = derived_state(counts), sum(counts.values())
-    over = state in ("completed", "failed")
-    values = {f"members_{name}": counts.get(name, 0) for name in _COUNTED}
+    settled = state in ("completed", "failed")
+    values = {f"members_{name}": counts.get(name, 0) for name in COUNTED_STATES}
     return PROJECT(
         **named_flow(flow),
         **values,
@@ -471,5 +350,5 @@ def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:
         sampled_members=total,
         public_flow_state=state,
         now=now,
-        settled_at_ms=now if over else None,
+        settled_at_ms=now if settled else None,
     )

@@ -1,6 +1,4 @@
-"""A worker that waits for the executions its own depends on, and a skipped member that is started
-again.
-"""
+"""Parking an execution until its dependencies have ended, and the replay of a skipped member."""
 
 from __future__ import annotations
 
@@ -23,6 +21,7 @@ from flowfabric.plan import (
     UpdateMany,
     Wake,
 )
+from flowfabric.rules.columns import by_row
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.fence import check_handle
@@ -63,7 +62,7 @@ _PARKED_ATTEMPT = UpdateMany(
         "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
     },
 )
-_TOLD = held_event("revoked", "waiting_children")
+_LEASE_REVOKED = held_event("revoked", "waiting_children")
 WAIT_CHILDREN = Form(
     "wait_children",
     Update(
@@ -72,26 +71,25 @@ WAIT_CHILDREN = Form(
         {**_PARKED, **entering("DEPS", detail="waiting for child executions to complete")},
     ),
     _PARKED_ATTEMPT,
-    _TOLD,
+    _LEASE_REVOKED,
 )
 CHILDREN_ARE_OVER = Form(
     "children_are_over",
     Update(EXEC, HELD, {**_PARKED, **entering("READY")}),
     _PARKED_ATTEMPT,
-    _TOLD,
+    _LEASE_REVOKED,
     Wake("ready", After("lane_id")),
 )
 
 
 def wait_children(snapshot: Snapshot, fields: HandleFields) -> Decision:
-    """Parked until its group is decided; at once claimable or skipped when it is."""
+    """Parks the execution until its group is decided; a decided group releases or skips it."""
     return check_handle(snapshot, fields) or park(snapshot, fields)
 
 
 def park(snapshot: Snapshot, fields: HandleFields) -> Commit:
-    """For a holder whose fence was found right."""
+    """Like `wait_children`, for a holder whose fence has been checked."""
     assert snapshot.execution is not None
-    at = fields.execution_id.partition_index
     states = {state_of(group) for group in snapshot.edge_groups}
     if any(is_waiting(group) for group in snapshot.edge_groups):
         parked = WAIT_CHILDREN(**held_by(fields))
@@ -125,24 +123,19 @@ RESET_GROUP = Form(
     UpdateMany(
         EDGE,
         (
-            Cond("partition_key", "=", After("partition_key")),
-            Cond("downstream_eid", "=", After("downstream_eid")),
-            Cond("flow_id", "=", After("flow_id")),
+            *by_row("partition_key", "downstream_eid", "flow_id"),
             Cond("dep_state", "=", "impossible"),
         ),
         {"dep_state": "unsatisfied", "last_resolved_at_ms": None, "reset_at_ms": Arg("now")},
     ),
-    Delete(
-        CANCEL_QUEUE,
-        tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid")),
-    ),
+    Delete(CANCEL_QUEUE, by_row("partition_key", "flow_id", "downstream_eid")),
 )
 
 
 def reset_groups(
     groups: Sequence[EdgeGroup], edges: Sequence[Edge], now: int
 ) -> tuple[tuple[Plan, ...], int]:
-    """Every inbound group is open again, and how many edges are then waited for."""
+    """Plans that reopen every inbound group, and the number of edges that they wait for."""
     plans, unsatisfied = [], 0
     for group in groups:
         running = sum(1 for edge in edges if edge.flow_id == group.flow_id and _waits_again(edge))

@@ -235,7 +235,6 @@ def fail(
     next_policy: str | None = None,
 ) -> Commit:
     """`delay_ms` is the retry decision: None for no retry."""
-    at = handle.execution_id.partition_index
     values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
         form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD

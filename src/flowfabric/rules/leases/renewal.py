@@ -71,7 +71,7 @@ def renew_for(handle: HandleFields, ttl_ms: int, *, event: bool = True) -> Plan:
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
-    at, held = handle.execution_id.partition_index, held_by(handle)
+    held = held_by(handle)
     if message is None:
         return PROGRESS_PERCENT(**held, percent=percent)
     if percent is None:

@@ -1,4 +1,4 @@
-"""What the refusal of a report does to the execution that it names, where its budget says so."""
+"""What a budget does to an execution whose report it refuses."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ from flowfabric.rules.states import entering, is_ended
 
 BREACHED = "budget_breached"
 INTERRUPTED = "budget"
-"""Why an attempt was interrupted whose report had no room."""
+"""The interrupt cause of an attempt whose report was refused."""
 REFUSED = "refused:"
-"""Begins what an execution is blocked on whose report had no room: it goes on with a reset, a
-release or other limits, whatever
-room there is for less."""
-_TOLD = operator_event(BREACHED, Arg("details"))
+"""Prefix of what an execution is blocked on after a refused report. Only a reset, a release or new
+limits unblock it, whatever room the budget has for smaller reports."""
+_BREACH_EVENT = operator_event(BREACHED, Arg("details"))
 _ALIVE = (
     Cond("current_lease_id", "=", Arg("lease_id")),
     Cond("lease_expires_at_ms", ">", Now()),
@@ -45,7 +44,7 @@ _ALIVE = (
 OVERSPEND = endings("overspend", "failed", event_kind=BREACHED)
 OVERSPEND_HELD = endings("overspend_held", "failed", event_kind=BREACHED, fence=_ALIVE).leased
 STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
-_HELD_BACK = {
+_BLOCKED = {
     **entering("BUDGET", detail=Arg("detail")),
     "blocked_on": Arg("blocked_on"),
 }
@@ -60,7 +59,7 @@ def _hold_running(name: str, *fence: Guard) -> Form:
             {
                 **MOVED_AT_ARG,
                 **RELEASED,
-                **_HELD_BACK,
+                **_BLOCKED,
                 "attempt_state": "attempt_interrupted",
                 "interrupt_cause": INTERRUPTED,
                 "lease_epoch": Add(1),
@@ -80,7 +79,7 @@ def _hold_running(name: str, *fence: Guard) -> Form:
         ),
         drop_grant(),
         held_event("revoked", "budget", at=Arg("now")),
-        _TOLD,
+        _BREACH_EVENT,
     )
 
 
@@ -91,20 +90,20 @@ HOLD_READY = Form(
     Update(
         EXEC,
         (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")),
-        {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK},
+        {**MOVED_AT_ARG, **UNRESERVED, **_BLOCKED},
     ),
     drop_grant(),
-    _TOLD,
+    _BREACH_EVENT,
 )
 
 
 def blocked_on_budget(budget: UUID | str) -> str:
-    """What an execution that waits for a budget is blocked on."""
+    """The `blocked_on` of an execution that waits for a budget."""
     return f"budget:{budget}"
 
 
 def blocked_on_refusal(budget: UUID | str) -> str:
-    """What an execution is blocked on whose report a budget refused."""
+    """The `blocked_on` of an execution whose report a budget has refused."""
     return f"{REFUSED}{budget}"
 
 
@@ -113,9 +112,7 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 
 def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """This lease is the current, live one and its attempt has time left. A late report is counted
-    and never acts.
-    """
+    """The lease is current and live, and its attempt has time left. A late report is only counted."""
     if (
         execution is None
         or execution.ownership_state != "leased"
@@ -124,22 +121,16 @@ def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) ->
         return False
     if execution.attempt_timeout_at_ms is not None and execution.attempt_timeout_at_ms <= now:
         return False
-    stored = (
-        execution.current_lease_id,
-        execution.lease_epoch,
-        execution.attempt_index,
-        execution.current_worker_instance_id,
-    )
-    return stored == (
-        lease.lease_id,
-        lease.lease_epoch,
-        lease.attempt_index,
-        lease.worker_instance_id,
+    return (
+        execution.current_lease_id == lease.lease_id
+        and execution.lease_epoch == lease.lease_epoch
+        and execution.attempt_index == lease.attempt_index
+        and execution.current_worker_instance_id == lease.worker_instance_id
     )
 
 
 def hold_lease(execution: Execution, lease: HandleFields) -> Plan:
-    """Changes nothing; is refused when the lease does not hold at the commit."""
+    """A plan that changes nothing, and is refused if the lease is not held at the commit."""
     return STILL_HELD(
         partition_key=execution.partition_key,
         execution_id=execution.execution_id,
@@ -158,34 +149,25 @@ def breach_plan(
     now: int,
     lease: HandleFields | None = None,
 ) -> Plan | None:
-    """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of
-    the worker that reported.
-    """
-    if (
-        execution is None
-        or is_ended(execution)
-        or (lease is not None and not lease_is_held(execution, lease, now))
-    ):
+    """The plan for the execution, if any. `lease` is that of the worker that reported."""
+    if execution is None or is_ended(execution):
         return None
-    told = {"details": _details(budget, breach, action)}
-    if action == HardLimitAction.FAIL_EXECUTION:
-        reason = f"budget_exceeded:{budget}:{breach.dimension}"
-        if lease is None:
-            return OVERSPEND.plan(execution, reason, now, **told)
-        return OVERSPEND_HELD(
-            **named(execution),
-            **lease_of(execution),
-            reason=reason,
-            now=now,
-            **told,
-        )
-    if action != HardLimitAction.SUSPEND_EXECUTION:
+    if lease is not None and not lease_is_held(execution, lease, now):
         return None
     values: dict[str, Any] = {
         **named(execution),
         **lease_of(execution),
-        **told,
         "now": now,
+        "details": _details(budget, breach, action),
+    }
+    if action == HardLimitAction.FAIL_EXECUTION:
+        reason = f"budget_exceeded:{budget}:{breach.dimension}"
+        if lease is None:
+            return OVERSPEND.plan(execution, reason, now, details=values["details"])
+        return OVERSPEND_HELD(**values, reason=reason)
+    if action != HardLimitAction.SUSPEND_EXECUTION:
+        return None
+    values |= {
         "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),
         "blocked_on": blocked_on_refusal(budget),
     }
@@ -197,11 +179,11 @@ def breach_plan(
 
 
 def _details(budget: UUID, breach: HardBreach, action: str) -> str:
-    said = {
+    details = {
         "budget_id": str(budget),
         "dimension": breach.dimension,
         "current_usage": breach.current_usage,
         "hard_limit": breach.hard_limit,
         "action": action,
     }
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(details, separators=(",", ":"), ensure_ascii=False)

@@ -1,11 +1,11 @@
-"""Other limits for a budget that exists."""
+"""Changing the limits of a budget."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from flowfabric.errors import NotFound
 from flowfabric.model.budget import (
@@ -17,21 +17,21 @@ from flowfabric.model.budget import (
     UpdateBudgetArgs,
 )
 from flowfabric.model.event import OPERATOR_EVENTS
-from flowfabric.plan import Add, Arg, Cond, Emit, Form, Insert, Now, Update, Wake
+from flowfabric.plan import Add, Arg, Emit, Form, Insert, Now, Update, Values, Wake
+from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.limits.budget_forms import POLICY, THIS_BUDGET
-from flowfabric.rules.limits.budgets import said_limits
+from flowfabric.rules.limits.budget_forms import POLICY
+from flowfabric.rules.limits.budgets import limits_of_args
 
 UPDATED = "budget_updated"
 
 
 def limit_event(kind: str, ident: str) -> Insert:
-    """An operator's event about a limit: its id stands where an execution's would."""
+    """An operator's event about a limit: its id is in the place of an execution's."""
     about = {
         "execution_id": Arg(ident),
         "partition_key": 0,
-        "namespace": Arg("namespace"),
-        "details": Arg("details"),
+        **from_args("namespace", "details"),
     }
     return Emit(OPERATOR_EVENTS, kind, about)
 
@@ -40,7 +40,7 @@ UPDATE_BUDGET = Form(
     "update_budget",
     Update(
         POLICY,
-        (*THIS_BUDGET, Cond("version", "=", Arg("version"))),
+        by_args("budget_id", "version"),
         {
             "version": Add(1),
             "policy_json": Arg("policy_json"),
@@ -55,10 +55,10 @@ UPDATE_BUDGET = Form(
 
 
 def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: int) -> Decision:
-    """Equal limits write nothing. Another interval begins now; what is used stays."""
+    """Equal limits write nothing. A changed interval begins now; usage stays."""
     if policy is None:
         return Reject(NotFound("budget", args.budget_id))
-    old, new = plain_limits(policy.limits), said_limits(args)
+    old, new = plain_limits(policy.limits), limits_of_args(args)
     if _counting(old) == _counting(new):
         return Return(BudgetUnchanged(args.budget_id))
     due = policy.next_reset_at_ms
@@ -71,13 +71,13 @@ def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: i
         version=policy.version,
         policy_json=msgspec.json.encode(stored if stored.formerly else new).decode(),
         next_reset_at_ms=due,
-        details=told({"budget_id": str(args.budget_id)}, old, new, args.by),
+        details=event_details({"budget_id": str(args.budget_id)}, old, new, args.by),
     )
     return Commit(plan, BudgetUpdated(args.budget_id, old, new))
 
 
 def _counting(limits: Limits) -> Limits:
-    """Without those that are none."""
+    """Without limits of 0, which limit nothing."""
     hard, soft = (
         {name: most for name, most in each.items() if most}
         for each in (limits.hard_limits, limits.soft_limits)
@@ -90,7 +90,7 @@ def plain_limits(stored: StoredLimits) -> Limits:
 
 
 def former_limits(stored: StoredLimits, new: Limits) -> dict[str, int]:
-    """The highest hard limit that a dimension had, where the new one is lower. 0 is none."""
+    """The highest former hard limit of each dimension whose new one is lower; 0 is no limit."""
     found = {}
     for name, limit in new.hard_limits.items():
         before = stored.hard_limits.get(name, 0)
@@ -101,12 +101,12 @@ def former_limits(stored: StoredLimits, new: Limits) -> dict[str, int]:
     return found
 
 
-def told(about: dict[str, Any], old: Any, new: Any, by: str) -> str:
-    """The details of the event. Who did it is left out where that is not known."""
-    said = {
+def event_details(about: Values, old: Struct, new: Struct, by: str) -> str:
+    """The details of an event about a change; an unknown author is left out."""
+    details = {
         **about,
         "old": msgspec.structs.asdict(old),
         "new": msgspec.structs.asdict(new),
         **({"by": by} if by else {}),
     }
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(details, separators=(",", ":"), ensure_ascii=False)

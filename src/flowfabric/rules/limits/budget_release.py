@@ -1,6 +1,4 @@
-"""What is taken off a budget again: the account of one execution, or all of it when it starts
-anew.
-"""
+"""Releasing what an execution has charged to a budget, and resetting a budget."""
 
 from __future__ import annotations
 
@@ -11,8 +9,10 @@ from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetReset
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Now, Plan, Update, Wake
+from flowfabric.rules.columns import by_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.limits.budget_forms import (
+    EXPIRED_KEY,
     KEYS,
     LEDGER,
     POLICY,
@@ -23,7 +23,7 @@ from flowfabric.rules.limits.budget_forms import (
 )
 from flowfabric.rules.limits.budgets import BudgetRows
 
-GIVE_BACK = Form(
+RELEASE_PART = Form(
     "give_back_usage",
     Update(
         USAGE,
@@ -31,7 +31,7 @@ GIVE_BACK = Form(
         {"current_value": Add(Arg("less")), "updated_at_ms": Now()},
     ),
 )
-GIVE_BACK_ALL = Form(
+RELEASE_ALL = Form(
     "give_back_all_usage",
     Update(
         USAGE,
@@ -39,26 +39,26 @@ GIVE_BACK_ALL = Form(
         {"current_value": 0, "updated_at_ms": Now()},
     ),
 )
-SETTLE_ACCOUNT = Form(
+CLOSE_ACCOUNT = Form(
     "settle_account", Delete(LEDGER, (*SPENT_BY, Cond("delta_total", "=", Arg("by"))))
 )
 
 
-def release(books: BudgetRows, execution: ExecutionId) -> list[Plan]:
-    """Everything on the account of an execution; never below nothing."""
+def release(rows: BudgetRows, execution: ExecutionId) -> list[Plan]:
+    """Releases the whole account of an execution; usage does not fall below 0."""
     usage: list[Plan] = []
     accounts: list[Plan] = []
     at = execution.partition_index
-    for (_, dimension), by in sorted(books.charges.items(), key=lambda item: item[0][1]):
-        named = {"budget_id": books.budget_id, "dimension": dimension, "by": by}
-        if dimension in books.usage:
-            enough = books.usage[dimension] >= by
-            usage.append(GIVE_BACK(**named, less=-by) if enough else GIVE_BACK_ALL(**named))
-        accounts.append(SETTLE_ACCOUNT(**named, partition_key=at, execution_id=execution.uuid))
-    return [*sorted(usage, key=lambda plan: plan.form is GIVE_BACK_ALL), *accounts]
+    for (_, dimension), by in sorted(rows.charges.items(), key=lambda item: item[0][1]):
+        named = {"budget_id": rows.budget_id, "dimension": dimension, "by": by}
+        if dimension in rows.usage:
+            enough = rows.usage[dimension] >= by
+            usage.append(RELEASE_PART(**named, less=-by) if enough else RELEASE_ALL(**named))
+        accounts.append(CLOSE_ACCOUNT(**named, partition_key=at, execution_id=execution.uuid))
+    return [*sorted(usage, key=lambda plan: plan.form is RELEASE_ALL), *accounts]
 
 
-# ---- starting anew
+# ---- resetting
 
 ZERO_USAGE = Form(
     "zero_usage",
@@ -72,7 +72,7 @@ RESET_BUDGET = Form(
     "reset_budget",
     Update(
         POLICY,
-        (*THIS_BUDGET, Cond("version", "=", Arg("version"))),
+        by_args("budget_id", "version"),
         {
             "version": Add(1),
             "last_breach_at_ms": None,
@@ -86,14 +86,12 @@ RESET_BUDGET = Form(
 )
 
 
-def reset(books: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> Decision:
-    """By hand the next one is an interval away; on schedule it stays on its hour, however late this
-    one is.
-    """
-    policy = books.policy
+def reset(rows: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> Decision:
+    """A manual reset starts a new interval; a scheduled one keeps the hour, however late it is."""
+    policy = rows.policy
     if policy is None:
         return Reject(NotFound("budget"))
-    now = books.now_ms if now_ms is None else now_ms
+    now = rows.now_ms if now_ms is None else now_ms
     interval, due = policy.limits.reset_interval_ms, policy.next_reset_at_ms
     if only_due and (due is None or due > now):
         return Return(None)
@@ -103,21 +101,17 @@ def reset(books: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> D
         if only_due and due is not None:
             upcoming = due + interval * ((now - due) // interval + 1)
     zeroes = tuple(
-        ZERO_USAGE(budget_id=books.budget_id, dimension=name, now=now)
-        for name in sorted(books.usage)
+        ZERO_USAGE(budget_id=rows.budget_id, dimension=name, now=now) for name in sorted(rows.usage)
     )
     plan = RESET_BUDGET(
-        budget_id=books.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming
+        budget_id=rows.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming
     )
     return Commit(plan, BudgetReset(upcoming or 0), zeroes)
 
 
 FORGET_USAGE_KEY = Form(
     "forget_usage_key",
-    Delete(
-        KEYS,
-        (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now"))),
-    ),
+    Delete(KEYS, EXPIRED_KEY),
 )
 
 
@@ -128,11 +122,7 @@ def forget_key(budget: UUID, key: str, now: int) -> Plan:
 def contradictions(
     usage: Mapping[str, int], charged: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
-    """Dimensions below nothing, or with more on accounts than was counted."""
+    """Dimensions whose usage is negative, or less than what is on accounts."""
     names = sorted({*usage, *charged})
     known = [(name, usage.get(name, 0), charged.get(name, 0)) for name in names]
-    return [
-        (name, used, on_accounts)
-        for name, used, on_accounts in known
-        if used < 0 or on_accounts > used
-    ]
+    return [each for each in known if each[1] < 0 or each[2] > each[1]]

@@ -1,16 +1,14 @@
-"""Budgets: creating them, and counting what is reported against them.
+"""Creating budgets, and counting what is reported against them.
 
-Reports of one budget are decided together, in the order they came. What is committed is not a sum
-but how much it grows, on the
-condition that the stored value lies where every one of these decisions stays the same, so reports
-from elsewhere rarely matter.
+Reports of one budget are decided together, in the order in which they came. A plan adds to the
+stored value on the condition that it lies where every one of these decisions stays the same, so
+concurrent reports rarely conflict.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -35,54 +33,33 @@ from flowfabric.model.budget import (
     UsageResult,
 )
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
+from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
+from flowfabric.rules.limits.budget_forms import (
+    CHARGE,
+    CREATE_BUDGET,
+    FIRST_CHARGE,
+    FIRST_USAGE,
+    GROW_USAGE,
+    NOTE_HARD,
+    NOTE_HARD_AS_READ,
+    NOTE_SOFT,
+    REMEMBER_USAGE,
+    REMEMBER_USAGE_AGAIN,
+)
 
 DEFAULT_NAMESPACE = "default"
-POLICY, USAGE, KEYS, LEDGER = (
-    "ff_budget_policy",
-    "ff_budget_usage",
-    "ff_budget_usage_dedup",
-    "ff_budget_usage_by_exec",
-)
-THIS_BUDGET = (Cond("budget_id", "=", Arg("budget_id")),)
-
-# ---- creating
-
-CREATE_BUDGET = Form(
-    "create_budget",
-    Insert(
-        POLICY,
-        {
-            column: Arg(column)
-            for column in (
-                "budget_id",
-                "namespace",
-                "policy_json",
-                "scope_type",
-                "scope_id",
-                "enforcement_mode",
-                "next_reset_at_ms",
-                "created_at_ms",
-                "updated_at_ms",
-            )
-        },
-    ),
-    Wake("budget_resets", at=Arg("next_reset_at_ms")),
-)
 
 
 def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms: int) -> Decision:
-    """The first one stands, whatever a later one says. An id that another namespace has is not
-    there.
-    """
+    """The first definition stands. A budget of another namespace is not found."""
     namespace = args.namespace or DEFAULT_NAMESPACE
     if existing is not None:
         if existing.namespace != namespace:
             return Reject(NotFound("budget", args.budget_id))
         return Return(BudgetAlreadySatisfied(args.budget_id))
     now = now_ms if args.now is None else args.now
-    limits = said_limits(args)
+    limits = limits_of_args(args)
     plan = CREATE_BUDGET(
         budget_id=args.budget_id,
         namespace=namespace,
@@ -97,7 +74,7 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
     return Commit(plan, BudgetCreated(args.budget_id))
 
 
-def said_limits(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
+def limits_of_args(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
     return Limits(
         dict(zip(args.dimensions, args.hard_limits, strict=True)),
         dict(zip(args.dimensions, args.soft_limits, strict=True)),
@@ -109,107 +86,11 @@ def said_limits(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
 
 # ---- counting
 
-THIS_DIMENSION = Cond("dimensions_key", "=", Arg("dimension"))
-GROW_USAGE = Form(
-    "grow_usage",
-    Update(
-        USAGE,
-        (
-            *THIS_BUDGET,
-            THIS_DIMENSION,
-            Cond("current_value", ">=", Arg("at_least")),
-            Cond("current_value", "<=", Arg("at_most")),
-        ),
-        {"current_value": Add(Arg("by")), "updated_at_ms": Now()},
-    ),
-)
-FIRST_USAGE = Form(
-    "first_usage",
-    Insert(
-        USAGE,
-        {
-            "budget_id": Arg("budget_id"),
-            "dimensions_key": Arg("dimension"),
-            "current_value": Arg("by"),
-            "updated_at_ms": Now(),
-        },
-    ),
-)
-REMEMBER_USAGE = Form(
-    "remember_usage",
-    Insert(
-        KEYS,
-        {
-            "budget_id": Arg("budget_id"),
-            "dedup_key": Arg("key"),
-            "outcome_json": Arg("outcome"),
-            "applied_at_ms": Arg("now"),
-            "expires_at_ms": Arg("expires_at_ms"),
-        },
-    ),
-)
-REMEMBER_USAGE_AGAIN = Form(
-    "remember_usage_again",
-    Update(
-        KEYS,
-        (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now"))),
-        {
-            "outcome_json": Arg("outcome"),
-            "applied_at_ms": Arg("now"),
-            "expires_at_ms": Arg("expires_at_ms"),
-        },
-    ),
-)
-SPENT_BY = (
-    Cond("partition_key", "=", Arg("partition_key")),
-    Cond("execution_id", "=", Arg("execution_id")),
-    THIS_DIMENSION,
-    *THIS_BUDGET,
-)
-CHARGE = Form(
-    "charge_execution",
-    Update(LEDGER, SPENT_BY, {"delta_total": Add(Arg("by")), "updated_at_ms": Now()}),
-)
-FIRST_CHARGE = Form(
-    "first_charge",
-    Insert(
-        LEDGER,
-        {
-            "partition_key": Arg("partition_key"),
-            "execution_id": Arg("execution_id"),
-            "budget_id": Arg("budget_id"),
-            "dimensions_key": Arg("dimension"),
-            "delta_total": Arg("by"),
-            "updated_at_ms": Now(),
-        },
-    ),
-)
-NOTE_SOFT = Form(
-    "note_soft_breaches",
-    Update(POLICY, THIS_BUDGET, {"soft_breach_count": Add(Arg("count")), "updated_at_ms": Now()}),
-)
-_BREACHED = {
-    "breach_count": Add(Arg("count")),
-    "last_breach_at_ms": Now(),
-    "last_breach_dim": Arg("dimension"),
-    "updated_at_ms": Now(),
-}
-NOTE_HARD = Form("note_hard_breaches", Update(POLICY, THIS_BUDGET, _BREACHED))
-NOTE_HARD_AS_READ = Form(
-    "note_hard_breach_as_read",
-    Update(POLICY, (*THIS_BUDGET, Cond("version", "=", Arg("version"))), _BREACHED),
-)
-"""Refused when the budget was changed or reset meanwhile: whoever makes room looks for those who
-wait, and must find them.
-"""
-
 
 class Report(Struct, frozen=True):
-    """What was used, by the name of the dimension in order. `charged` is who it goes on the account
-    of, `by` who reports it.
+    """Usage by dimension, sorted. `charged` has it on its account, `by` is the reporter.
 
-    `lease` is the handle of a worker's report: only while that lease holds has a refusal
-    consequences.
+    `lease` is the handle of a worker's report: a refusal has consequences only while it is held.
     """
 
     deltas: tuple[tuple[str, int], ...]
@@ -223,11 +104,9 @@ Charge = tuple[ExecutionId, str]
 
 
 class BudgetRows(Struct, frozen=True):
-    """A budget as it was read: what is used, which keys are known until when, and what is on whose
-    account already.
+    """A budget as it was read: usage, expiry by key, and the accounts of executions.
 
-    `namespaces` are those of the executions that report; one that is not kept any more is not among
-    them.
+    `namespaces` are those of the reporting executions; an execution that is gone has none.
     """
 
     budget_id: UUID
@@ -240,10 +119,9 @@ class BudgetRows(Struct, frozen=True):
 
 
 class UsageTally(Struct):
-    """Reports decided one after the other, and what they come to.
+    """Reports that were decided in order, and their sums.
 
-    `grown` and `bounds` are per dimension: by how much in all, and between which stored values all
-    of it holds.
+    Per dimension, `grown` is the sum, and `bounds` are the stored values for which it holds.
     """
 
     results: list[UsageResult | EngineError] = []
@@ -261,42 +139,39 @@ class UsageTally(Struct):
 
 
 def has_consequences(policy: BudgetPolicy | None, report: Report) -> bool:
-    """Whether a refusal of this report would have consequences beyond it."""
+    """Whether a refusal of this report suspends or fails the execution."""
     return policy is not None and report.by is not None and policy.limits.on_hard_limit in ACTIONS
 
 
-def count(books: BudgetRows, reports: Sequence[Report]) -> UsageTally:
-    """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a
-    soft limit.
-    """
+def count(rows: BudgetRows, reports: Sequence[Report]) -> UsageTally:
+    """Decides each report: known, over a hard limit, or applied, perhaps over a soft limit."""
     found = UsageTally()
     for report in reports:
-        if books.policy is None or not _is_ones_own(books.policy, books, report):
-            found.results.append(NotFound("budget", books.budget_id))
+        if rows.policy is None or not _is_of_namespace(rows.policy, rows, report):
+            found.results.append(NotFound("budget", rows.budget_id))
         else:
-            found.results.append(_count_one(books, books.policy.limits, report, found))
+            found.results.append(_count_one(rows, rows.policy.limits, report, found))
     return found
 
 
-def _is_ones_own(policy: BudgetPolicy, books: BudgetRows, report: Report) -> bool:
-    """To an execution of another namespace the budget does not exist."""
-    return (
-        report.by is None or books.namespaces.get(report.by, policy.namespace) == policy.namespace
-    )
+def _is_of_namespace(policy: BudgetPolicy, rows: BudgetRows, report: Report) -> bool:
+    """A budget does not exist for executions of another namespace."""
+    namespace = policy.namespace
+    return report.by is None or rows.namespaces.get(report.by, namespace) == namespace
 
 
 def _count_one(
-    books: BudgetRows, limits: Limits, report: Report, found: UsageTally
+    rows: BudgetRows, limits: Limits, report: Report, found: UsageTally
 ) -> UsageResult | EngineError:
-    if report.key and (report.key in found.keys or books.keys.get(report.key, 0) > books.now_ms):
+    if report.key and (report.key in found.keys or rows.keys.get(report.key, 0) > rows.now_ms):
         return UsageAlreadyApplied()
-    refused = _over(books, limits, report, found)
+    refused = _over(rows, limits, report, found)
     if refused is not None:
         return refused
     result: UsageResult = UsageOk()
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0) + delta
-        current = books.usage.get(dimension, 0) + grown
+        current = rows.usage.get(dimension, 0) + grown
         found.grown[dimension] = grown
         hard, soft = limits.hard_limits.get(dimension, 0), limits.soft_limits.get(dimension, 0)
         found.narrow(dimension, at_most=(hard or MAX_AMOUNT) - grown)
@@ -307,9 +182,8 @@ def _count_one(
             else:
                 found.narrow(dimension, at_most=soft - grown)
         if report.charged is not None:
-            found.charges[report.charged, dimension] = (
-                found.charges.get((report.charged, dimension), 0) + delta
-            )
+            charge = (report.charged, dimension)
+            found.charges[charge] = found.charges.get(charge, 0) + delta
     found.soft += isinstance(result, SoftBreach)
     if report.key:
         found.keys[report.key] = outcome_text(result)
@@ -317,24 +191,22 @@ def _count_one(
 
 
 def _over(
-    books: BudgetRows, limits: Limits, report: Report, found: UsageTally
+    rows: BudgetRows, limits: Limits, report: Report, found: UsageTally
 ) -> HardBreach | EngineError | None:
-    """The first dimension that has no room, or none. Which one it is depends on those before it
-    too.
-    """
-    roomy: list[tuple[str, int]] = []
+    """The first dimension without room. Which one that is depends on those before it, too."""
+    with_room: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0)
-        current, hard = books.usage.get(dimension, 0) + grown, limits.hard_limits.get(dimension, 0)
+        current, hard = rows.usage.get(dimension, 0) + grown, limits.hard_limits.get(dimension, 0)
         most = hard or MAX_AMOUNT
         if current + delta <= most:
-            roomy.append((dimension, most - delta - grown))
+            with_room.append((dimension, most - delta - grown))
             continue
         found.narrow(dimension, at_least=most + 1 - delta - grown)
-        for before, at_most in roomy:
+        for before, at_most in with_room:
             found.narrow(before, at_most=at_most)
         if not hard:
-            detail = f"{dimension}: {current} and {delta} more is above {MAX_AMOUNT}"
+            detail = f"{dimension}: {current} + {delta} is above {MAX_AMOUNT}"
             return ValidationError(ValidationKind.INVALID_INPUT, detail)
         found.hard += 1
         found.hard_dimension = dimension
@@ -344,101 +216,89 @@ def _over(
 
 def outcome_text(result: UsageResult) -> str:
     if isinstance(result, SoftBreach):
-        said: dict[str, Any] = {
+        fields = {
             "kind": "SoftBreach",
             "dimension": result.dimension,
             "current_usage": result.current_usage,
             "soft_limit": result.soft_limit,
         }
-        return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     return '{"kind":"Ok"}'
 
 
-def plans(books: BudgetRows, found: UsageTally) -> list[Plan]:
-    """In the order in which every budget operation takes its locks: keys, usage by dimension,
-    accounts, the policy.
-    """
-    budget, now = books.budget_id, books.now_ms
-    made: list[Plan] = []
-    for key in sorted(found.keys):
-        form = REMEMBER_USAGE_AGAIN if key in books.keys else REMEMBER_USAGE
-        expires = now + USAGE_DEDUP_MS
-        made.append(
-            form(
-                budget_id=budget,
-                key=key,
-                outcome=found.keys[key],
-                now=now,
-                expires_at_ms=expires,
-            )
-        )
-    for dimension in sorted(found.grown):
-        by = found.grown[dimension]
-        if dimension not in books.usage:
-            made.append(FIRST_USAGE(budget_id=budget, dimension=dimension, by=by))
-        elif by:
-            low, high = found.bounds[dimension]
-            made.append(
-                GROW_USAGE(budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high)
-            )
-    made.sort(key=lambda plan: _IN_ORDER[plan.form])
-    charges = [
-        (FIRST_CHARGE if charge not in books.charges else CHARGE)(
-            partition_key=charge[0].partition_index,
-            execution_id=charge[0].uuid,
-            budget_id=budget,
-            dimension=charge[1],
-            by=by,
-        )
-        for charge, by in sorted(
-            found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1])
-        )
-    ]
-    made += sorted(charges, key=lambda plan: plan.form is CHARGE)
+def plans(rows: BudgetRows, found: UsageTally) -> list[Plan]:
+    """In the lock order of every budget operation: keys, usage by dimension, accounts, policy."""
+    usage = [*_keys(rows, found), *_usage(rows, found)]
+    made = sorted(usage, key=lambda plan: _LOCK_ORDER[plan.form])
+    made += sorted(_charges(rows, found), key=lambda plan: plan.form is CHARGE)
     if found.soft:
-        made.append(NOTE_SOFT(budget_id=budget, count=found.soft))
+        made.append(NOTE_SOFT(budget_id=rows.budget_id, count=found.soft))
     if found.hard:
-        made.append(note_hard(budget, found.hard, found.hard_dimension))
+        made.append(note_hard(rows.budget_id, found.hard, found.hard_dimension))
     return made
 
 
-_IN_ORDER = {
+def _keys(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
+    for key, outcome in sorted(found.keys.items()):
+        form = REMEMBER_USAGE_AGAIN if key in rows.keys else REMEMBER_USAGE
+        yield form(
+            budget_id=rows.budget_id,
+            key=key,
+            outcome=outcome,
+            now=rows.now_ms,
+            expires_at_ms=rows.now_ms + USAGE_DEDUP_MS,
+        )
+
+
+def _usage(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
+    for dimension, by in sorted(found.grown.items()):
+        named = {"budget_id": rows.budget_id, "dimension": dimension, "by": by}
+        if dimension not in rows.usage:
+            yield FIRST_USAGE(**named)
+        elif by:
+            low, high = found.bounds[dimension]
+            yield GROW_USAGE(**named, at_least=low, at_most=high)
+
+
+def _charges(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
+    in_order = sorted(found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1]))
+    for charge, by in in_order:
+        execution, dimension = charge
+        yield (CHARGE if charge in rows.charges else FIRST_CHARGE)(
+            partition_key=execution.partition_index,
+            execution_id=execution.uuid,
+            budget_id=rows.budget_id,
+            dimension=dimension,
+            by=by,
+        )
+
+
+_LOCK_ORDER = {
     form: at
     for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))
 }
 
 
 def note_hard(budget: UUID, count: int, dimension: str, version: int | None = None) -> Plan:
-    """With a version: only if the budget is as it was read."""
-    if version is not None:
-        return NOTE_HARD_AS_READ(
-            budget_id=budget, count=count, dimension=dimension, version=version
-        )
-    return NOTE_HARD(budget_id=budget, count=count, dimension=dimension)
+    """With a version, refused if the budget has changed since."""
+    values = {"budget_id": budget, "count": count, "dimension": dimension}
+    return NOTE_HARD(**values) if version is None else NOTE_HARD_AS_READ(**values, version=version)
 
 
-def confirm_refusal(books: BudgetRows, found: UsageTally, breach: HardBreach) -> list[Plan]:
-    """That there is no room as yet, where that can change: whoever makes room looks for those who
-    wait, and must find them.
+def confirm_refusal(rows: BudgetRows, found: UsageTally, breach: HardBreach) -> list[Plan]:
+    """Plans that are refused once the dimension has room again.
+
+    What makes room releases the executions that wait, and would miss one that begins to wait later.
     """
     low, high = found.bounds[breach.dimension]
-    if low <= 0 or breach.dimension not in books.usage:
+    if low <= 0 or breach.dimension not in rows.usage:
         return []
-    return [
-        GROW_USAGE(
-            budget_id=books.budget_id,
-            dimension=breach.dimension,
-            by=0,
-            at_least=low,
-            at_most=high,
-        )
-    ]
+    named = {"budget_id": rows.budget_id, "dimension": breach.dimension}
+    return [GROW_USAGE(**named, by=0, at_least=low, at_most=high)]
 
 
 def exhausted_dimension(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
-    """The first dimension at its hard limit: its name, what is used, the limit. Such a budget
-    admits nobody new.
-    """
+    """The first dimension at its hard limit, with usage and limit. Such a budget blocks claims."""
     for dimension, hard in sorted(limits.hard_limits.items()):
         used = usage.get(dimension, 0)
         if hard and used >= hard:

@@ -1,4 +1,4 @@
-"""Which limits a new execution is under, and attaching them to what it belongs to."""
+"""The limits of a new execution, and the scopes that limits are attached to."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from flowfabric.errors import NotFound, invalid
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
 from flowfabric.model.quota import SCOPE_TYPES, Attached, LimitScope
-from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Now, Plan, Wake
+from flowfabric.plan import Arg, Delete, Form, Insert, Now, Plan, Wake
+from flowfabric.rules.columns import by_args, from_args
 
 SCOPE, GATE = "ff_limit_scope", "ff_lane_gate"
 _NAMED = ("scope_type", "scope_id", "kind", "limit_id")
 UNKNOWN = {"budget": "budget", "quota": "quota_policy"}
-"""What is told of a limit that is not there, by its kind."""
+"""The entity of a not-found error, by the kind of the limit."""
 Limit = tuple[str, UUID]
 LIMITS = "limits"
 GATES = "gates"
 
 ATTACH = Form(
     "attach_limit",
-    Insert(SCOPE, {**{c: Arg(c) for c in (*_NAMED, "namespace")}, "attached_at_ms": Now()}),
+    Insert(SCOPE, {**from_args(*_NAMED, "namespace"), "attached_at_ms": Now()}),
     Wake(LIMITS),
 )
-DETACH = Form(
-    "detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS)
-)
+DETACH = Form("detach_limit", Delete(SCOPE, by_args(*_NAMED)), Wake(LIMITS))
 OPEN_GATE = Form(
     "open_gate",
-    Insert(GATE, {c: Arg(c) for c in ("lane_id", "namespace", "gate", "quota_policy_id")}),
+    Insert(GATE, from_args("lane_id", "namespace", "gate", "quota_policy_id")),
     Wake(GATES, Arg("lane_id")),
 )
 
@@ -51,23 +50,19 @@ def attached(
     scopes: Scopes,
     flow_id: UUID | None = None,
 ) -> Attached:
-    """All budgets found count. Of quotas the nearest does, and of several in one place the one
-    attached last.
-    """
+    """All budgets apply, but one quota: of the nearest scope, the one that was attached last."""
     budgets: tuple[str, ...] = () if policy is None else policy.budget_ids
-    quota = (
-        None if policy is None or policy.quota_policy_id is None else UUID(policy.quota_policy_id)
-    )
+    stated = None if policy is None else policy.quota_policy_id
+    quota = None if stated is None else UUID(stated)
     if scopes:
         near = [_at(scopes, scope_type, args, flow_id) for scope_type in SCOPE_TYPES]
         found = {str(s.limit_id) for here in near for s in here if s.kind == "budget"}
         budgets = tuple(sorted({*budgets, *found}))
         if len(budgets) > MAX_BUDGETS:
-            raise invalid(
-                "budget_ids",
-                f"at most {MAX_BUDGETS} budgets, with those of its flow, tags, lane and namespace",
-                len(budgets),
+            most = (
+                f"at most {MAX_BUDGETS} budgets, with those of its flow, tags, lane and namespace"
             )
+            raise invalid("budget_ids", most, len(budgets))
         quotas = ([s for s in here if s.kind == "quota"] for here in near)
         nearest = next((several for several in quotas if several), None)
         if quota is None and nearest is not None:
@@ -91,11 +86,11 @@ def _at(
     return [scope for scope in found if scope.namespace == args.namespace]
 
 
-# ---- what belongs to which namespace
+# ---- namespaces
 
 
 def limits_named(policy: ExecutionPolicy | None) -> list[Limit]:
-    """Those an execution names itself."""
+    """The limits that the policy of an execution names."""
     if policy is None:
         return []
     quota = [] if policy.quota_policy_id is None else [("quota", UUID(policy.quota_policy_id))]
@@ -103,7 +98,7 @@ def limits_named(policy: ExecutionPolicy | None) -> list[Limit]:
 
 
 def unknown(named: Iterable[Limit], known: Mapping[Limit, str], namespace: str) -> NotFound | None:
-    """The first that nobody has made, or that another namespace has: both are told alike."""
+    """The error for the first limit that does not exist in this namespace."""
     for kind, ident in named:
         if known.get((kind, ident)) != namespace:
             return NotFound(UNKNOWN[kind], ident)

@@ -1,6 +1,4 @@
-"""Quota policies: defining them, closing them for a while, asking them by hand, and putting their
-counters right.
-"""
+"""Quota policies: defining and closing them, manual admission, and the repair of counters."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ from flowfabric.model.quota import (
     CheckAdmissionArgs,
     ConcurrencyExceeded,
     CreateQuotaPolicyArgs,
+    LimitState,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
     RateExceeded,
-    LimitState,
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
@@ -38,9 +36,10 @@ from flowfabric.rules.claims.admission import (
     slot_holders,
     touch,
 )
+from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.limits.breach_actions import REFUSED
-from flowfabric.rules.limits.budget_changes import limit_event, told
+from flowfabric.rules.limits.budget_changes import event_details, limit_event
 from flowfabric.rules.limits.budgets import DEFAULT_NAMESPACE
 
 ADMITTED = "ff_quota_admitted"
@@ -60,7 +59,7 @@ CREATE_QUOTA = Form(
     "create_quota_policy",
     Insert(
         QUOTA,
-        {**{c: Arg(c) for c in _GIVEN}, "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
+        {**from_args(*_GIVEN), "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
     ),
 )
 _LIMITS = _GIVEN[2:]
@@ -70,7 +69,7 @@ UPDATE_QUOTA = Form(
         QUOTA,
         UNCHANGED_QUOTA,
         {
-            **{c: Arg(c) for c in _LIMITS},
+            **from_args(*_LIMITS),
             "version": Add(1),
             "changed_at_ms": Now(),
             "updated_at_ms": Now(),
@@ -89,34 +88,21 @@ SET_CLOSED = Form(
     _OPENS,
 )
 _ENTRY = {
-    "quota_policy_id": Arg("quota_policy_id"),
-    "dimension": Arg("dimension"),
+    **from_args("quota_policy_id", "dimension"),
     "admitted_at_ms": Now(),
     "execution_id": Arg("execution_uuid"),
 }
-_SLOT = {
-    "quota_policy_id": Arg("quota_policy_id"),
-    "execution_id": Arg("execution_id"),
-    "admitted_at_ms": Now(),
-}
+_SLOT = {**from_args("quota_policy_id", "execution_id"), "admitted_at_ms": Now()}
 _COUNT = Upsert(WINDOW, _ENTRY, {"dimension": Arg("dimension")})
 ADMIT = Form("admit", Insert(ADMITTED, _SLOT), _COUNT)
 RELEASE = Form(
     "release_admission",
-    Delete(ADMITTED, (THIS_QUOTA, Cond("execution_id", "=", Arg("execution_id")))),
+    Delete(ADMITTED, by_args("quota_policy_id", "execution_id")),
     _OPENS,
 )
 FORGET_ENTRY = Form(
     "forget_quota_entry",
-    Delete(
-        WINDOW,
-        (
-            THIS_QUOTA,
-            Cond("dimension", "=", Arg("dimension")),
-            Cond("admitted_at_ms", "=", Arg("admitted_at_ms")),
-            Cond("execution_id", "=", Arg("execution_id")),
-        ),
-    ),
+    Delete(WINDOW, by_args("quota_policy_id", "dimension", "admitted_at_ms", "execution_id")),
 )
 NOTE_REFUND = Form("note_refund", Update(QUOTA, (THIS_QUOTA,), {"version": Add(1)}), _OPENS)
 SET_ACTIVE = Form(
@@ -139,7 +125,7 @@ class Slot(Struct, frozen=True):
 
 
 class SlotExecution(Struct, frozen=True):
-    """What is read of an execution that a slot was taken for."""
+    """The columns of an execution that decide whether its slot is an orphan."""
 
     partition_key: int
     execution_id: UUID
@@ -160,12 +146,11 @@ def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
 
 
 def limits_of(quota: QuotaPolicy) -> QuotaLimits:
-    """What cannot be a limit is never taken for none."""
+    """A stored negative limit is corruption, not no limit."""
     for field in QuotaLimits.__struct_fields__:
         if getattr(quota, field) < 0:
-            detail = (
-                f"quota {quota.quota_policy_id}: {field}: {getattr(quota, field)} is not a limit"
-            )
+            value = getattr(quota, field)
+            detail = f"quota {quota.quota_policy_id}: {field}: {value} is not a limit"
             raise ValidationError(ValidationKind.CORRUPTION, detail)
     return QuotaLimits(
         quota.max_requests_per_window,
@@ -176,7 +161,7 @@ def limits_of(quota: QuotaPolicy) -> QuotaLimits:
 
 
 def owned_elsewhere(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
-    """An id that another namespace has is not there."""
+    """A quota of another namespace is not found."""
     is_ours = existing is None or existing.namespace == (args.namespace or DEFAULT_NAMESPACE)
     return None if is_ours else unknown(args.quota_policy_id)
 
@@ -196,13 +181,13 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
         namespace=quota.namespace,
         version=quota.version,
         **{column: getattr(new, column) for column in _LIMITS},
-        details=told({"quota_policy_id": str(args.quota_policy_id)}, old, new, args.by),
+        details=event_details({"quota_policy_id": str(args.quota_policy_id)}, old, new, args.by),
     )
     return Commit(plan, QuotaPolicyUpdated(args.quota_policy_id, old, new))
 
 
 def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:
-    """The caller's limits as a policy."""
+    """The limits of the arguments as a policy."""
     window = args.window_seconds or DEFAULT_WINDOW_S
     rate, cap = args.rate_limit, args.concurrency_cap
     return QuotaPolicy(
@@ -211,16 +196,14 @@ def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:
 
 
 def check_admission(
-    args: CheckAdmissionArgs, standing: LimitState, now_ms: int, dimension: str, jitter_ms: int
+    args: CheckAdmissionArgs, limits: LimitState, now_ms: int, dimension: str, jitter_ms: int
 ) -> Decision:
-    """`standing.quota` is the stored policy, if there is one: what it admits is counted under its
-    version.
-    """
+    """`limits.quota` is the stored policy, if any; an admission is counted under its version."""
     own = args.execution_id
-    holding = slot_holders(standing)
+    holding = slot_holders(limits)
     if own.uuid in holding:
         return Return(AlreadyAdmitted())
-    left = capacity_of(policy_of(args), len(holding), standing.window, now_ms)
+    left = capacity_of(policy_of(args), len(holding), limits.window, now_ms)
     if left.why == "concurrency":
         return Return(ConcurrencyExceeded())
     if left.opens_at_ms is not None:
@@ -231,7 +214,7 @@ def check_admission(
         "execution_id": str(own),
         "execution_uuid": own.uuid,
     }
-    first = () if standing.quota is None else (touch(standing.quota),)
+    first = () if limits.quota is None else (touch(limits.quota),)
     return Commit(ADMIT(**values), Admitted(), first)
 
 
@@ -257,12 +240,12 @@ def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution
 
 
 def note_refund(quota_policy_id: UUID) -> Plan:
-    """Whoever remembers its window looks again."""
+    """Invalidates cached windows of the quota."""
     return NOTE_REFUND(quota_policy_id=quota_policy_id)
 
 
 def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
-    """The counter people look at; admission counts for itself."""
+    """Corrects the displayed counter; admission does not use it."""
     if quota.active_concurrency == held:
         return None
     return SET_ACTIVE(
@@ -271,9 +254,7 @@ def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
 
 
 def is_orphan(slot: Slot, execution: SlotExecution | None, now_ms: int) -> bool:
-    """A slot taken by hand some time ago whose execution is known and neither runs nor is about
-    to.
-    """
+    """Whether a manual slot is old, and its execution is neither active nor reserved."""
     if (
         execution is None
         or slot.admitted_at_ms > now_ms - SLOT_GRACE_MS
@@ -284,9 +265,7 @@ def is_orphan(slot: Slot, execution: SlotExecution | None, now_ms: int) -> bool:
 
 
 def budgets_of(execution: Execution) -> set[str]:
-    """Those it is under, and the one it was said to wait for; what is no budget's id counts as
-    clear.
-    """
+    """The budgets of an execution, and the one that it waits for."""
     named = (execution.blocked_on or "").removeprefix("budget:")
     try:
         return {*execution.budget_ids, str(UUID(named))}
@@ -297,9 +276,7 @@ def budgets_of(execution: Execution) -> set[str]:
 def is_lifted(
     execution: Execution, over: Mapping[str, Breach], rooms: dict[UUID, int | None]
 ) -> bool:
-    """Whether what held an execution back is gone. Of those that wait for a quota, only as many as
-    it has room for.
-    """
+    """Whether to unblock an execution, which then takes a place in `rooms` of its quota."""
     if execution.eligibility_state == "blocked_by_budget":
         is_refused = (execution.blocked_on or "").startswith(REFUSED)
         return not is_refused and not any(budget in over for budget in budgets_of(execution))

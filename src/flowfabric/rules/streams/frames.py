@@ -1,4 +1,4 @@
-"""Frames: what is accepted, how one is stored, and the ids they get."""
+"""Frames: their checks, their stored form, and their ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flowfabric.model.stream import (
 )
 
 SOURCE = "worker"
-_KIND_WORDS = {kind: kind.value for kind in FrameKind}
+_FRAME_TYPES = {kind: kind.value for kind in FrameKind}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
@@ -42,12 +42,12 @@ def fields_of(frame: Frame, ts_ms: int, summary_version: int | None) -> dict[str
         payload = data.decode()
     except UnicodeDecodeError:
         payload, encoding = base64.b64encode(data).decode(), "base64"
-    if "\0" in payload:  # jsonb has no place for it
+    if "\0" in payload:  # jsonb cannot store NUL
         payload, encoding = base64.b64encode(data).decode(), "base64"
     mode = frame.mode
     fields = {
         "encoding": encoding,
-        "frame_type": frame.frame_type or _KIND_WORDS[frame.kind],
+        "frame_type": frame.frame_type or _FRAME_TYPES[frame.kind],
         "mode": mode.wire,
         "payload": payload,
         "source": SOURCE,
@@ -67,9 +67,7 @@ def encode_fields(fields: dict[str, str]) -> str:
 
 
 def decode_fields(text: str | bytes) -> dict[str, str]:
-    """The stored map, sorted. What another writer stored as something else than text is shown as
-    JSON.
-    """
+    """The stored fields, sorted. A value that is not text is returned as JSON."""
     try:
         return dict(sorted(_decode_texts(text).items()))
     except msgspec.ValidationError:
@@ -94,7 +92,7 @@ def _corrupt(error: Exception) -> ValidationError:
 
 
 def mint(last: tuple[int, int] | None, now_ms: int, count: int) -> list[tuple[int, int]]:
-    """The next ids, rising even when the clock does not."""
+    """The next ids, which rise even if the clock does not."""
     ts_ms, seq = now_ms, 0
     if last is not None and last[0] >= now_ms:
         ts_ms, seq = last[0], last[1] + 1
@@ -173,6 +171,5 @@ def _check_label(value: object, owner: str, name: str, most: int) -> None:
 
 
 def _too_large(field: str, accepted: str, size: int) -> ValidationError:
-    return ValidationError(
-        ValidationKind.RETENTION_LIMIT_EXCEEDED, f"{field}: {accepted}, got {size}"
-    )
+    detail = f"{field}: {accepted}, got {size}"
+    return ValidationError(ValidationKind.RETENTION_LIMIT_EXCEEDED, detail)

@@ -1,4 +1,4 @@
-"""The summary of an attempt: a JSON document that merge patches (RFC 7396) build up."""
+"""The summary document of an attempt, built by JSON merge patches (RFC 7396)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def parse_patch(raw: bytes) -> Document:
-    """The patch, if it is one. Text that is too deep to parse at all is refused by what it begins
-    with.
-    """
+    """Parses a patch. The error for text too deep to parse depends on its first character."""
     depth = _nesting(raw)
     if depth > MAX_PARSED_DEPTH:
         raise _too_deep() if raw.lstrip()[:1] == b"{" else _no_object()
@@ -44,7 +42,7 @@ def parse_patch(raw: bytes) -> Document:
 
 
 def parse_document(raw: bytes) -> Document:
-    """The stored document."""
+    """Parses a stored document."""
     try:
         if _nesting(raw) > MAX_DOCUMENT_DEPTH:
             raise _corrupt(f"nested more than {MAX_DOCUMENT_DEPTH} deep")
@@ -57,13 +55,11 @@ def parse_document(raw: bytes) -> Document:
 
 
 def merge(document: Document, patch: Document) -> Document:
-    """A new document: null deletes, objects merge, anything else replaces; then the sentinel stands
-    for null.
-    """
-    return {key: _revealed(value) for key, value in _merged(document, patch).items()}
+    """Applies a patch: null deletes, objects merge, other values replace; the sentinel is null."""
+    return {key: _with_nulls(value) for key, value in _merged(document, patch).items()}
 
 
-def _merged(target: Any, patch: Document) -> Document:
+def _merged(target: object, patch: Document) -> Document:
     merged = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -73,11 +69,11 @@ def _merged(target: Any, patch: Document) -> Document:
     return merged
 
 
-def _revealed(value: Any) -> Any:
+def _with_nulls(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _revealed(inner) for key, inner in value.items()}
+        return {key: _with_nulls(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_revealed(inner) for inner in value]
+        return [_with_nulls(inner) for inner in value]
     return None if value == NULL_SENTINEL else value
 
 
@@ -86,16 +82,14 @@ def document_bytes(document: Document) -> bytes:
 
 
 def check_document_size(raw: bytes) -> None:
-    """Patches are bounded, but any number of them may add to one document."""
+    """Bounds the document: each patch is bounded, but their number is not."""
     if len(raw) > MAX_SUMMARY_BYTES:
         detail = f"summary document: at most {MAX_SUMMARY_BYTES} bytes, got {len(raw)}"
         raise ValidationError(ValidationKind.RETENTION_LIMIT_EXCEEDED, detail)
 
 
 def _nesting(raw: bytes) -> int:
-    """How deep objects and arrays stand in one another; of other text, no less than a parser gets
-    to. 0 if never deep.
-    """
+    """The nesting depth, or 0 if it is small. Invalid JSON counts at least as a parser descends."""
     if raw.count(b"{") + raw.count(b"[") <= MAX_PATCH_DEPTH:
         return 0
     depth = deepest = 0
@@ -118,6 +112,5 @@ def _refused(detail: str) -> ValidationError:
 
 
 def _corrupt(detail: str) -> ValidationError:
-    return ValidationError(
-        ValidationKind.CORRUPTION, f"corrupt summary document in ff_stream_summary: {detail}"
-    )
+    message = f"corrupt summary document in ff_stream_summary: {detail}"
+    return ValidationError(ValidationKind.CORRUPTION, message)

@@ -1,15 +1,13 @@
-"""Output streams: what an append changes, how much of a stream is kept, and when it is over.
+"""Output streams: what an append changes, how much of a stream is kept, and when it is closed.
 
-An append is decided from the stream's own row and committed while the execution's row says that the
-lease still holds; it writes
-nothing there. Whether a stream is closed is read off the attempt, so no end of an attempt has to
-know of streams.
+An append is decided from the stream's row, and committed while the execution's row shows that the
+lease is held; it does not write that row. Whether a stream is closed follows from the attempt, so
+ending an attempt does not involve its stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -22,7 +20,6 @@ from flowfabric.model.lease import HandleFields
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.model.stream import (
     DURABLE_SLACK,
-    PATCH_KIND,
     SUMMARY_CAP,
     SUMMARY_SLACK,
     AppendOutcome,
@@ -32,160 +29,34 @@ from flowfabric.model.stream import (
     Frame,
     StreamMeta,
 )
-from flowfabric.plan import (
-    Add,
-    Arg,
-    Cond,
-    Delete,
-    Form,
-    Insert,
-    InsertEach,
-    Item,
-    Now,
-    Plan,
-    Present,
-    Update,
-    Upsert,
-    Wake,
-)
+from flowfabric.plan import Plan
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.fence import check_handle
-from flowfabric.rules.fragments import EXEC, KEY, LIVE_LEASE
-from flowfabric.rules.streams.ephemeral_frames import kept, next_rate, sanitised
+from flowfabric.rules.streams.ephemeral_frames import kept_frames, limits_of, next_rate
 from flowfabric.rules.streams.frames import decode_fields, encode_fields, fields_of, mint
 from flowfabric.rules.streams.merge_patch import (
+    Document,
     check_document_size,
     document_bytes,
     merge,
     parse_document,
     parse_patch,
 )
+from flowfabric.rules.streams.stream_forms import COUNTS, FORMS, PLAIN
 
-MAX_AT_HAND = 4_096
-"""A longer document is read again for the next patch: thousands of streams may be at hand at
-once.
-"""
-META, FRAME, SUMMARY = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary"
-
-_STREAM = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
-_OF_STREAM: dict[str, Any] = {
-    name: Arg(name) for name in ("partition_key", "execution_id", "attempt_index")
-}
-_HOLDS = Present(EXEC, LIVE_LEASE)
-_ALWAYS = ("frame_count", "total_bytes", "last_ts_ms", "last_seq", "durable_count")
-_COUNTED = (
-    *_ALWAYS,
-    "has_durable_frame",
-    "durable_trimmed",
-    "summary_count",
-    "summary_trimmed",
-    "live_count",
-    "live_trimmed",
-    "ema_rate_hz",
-    "last_append_ts_ms",
-    "maxlen_applied_last",
-)
-_COUNTS: dict[str, Any] = {name: Arg(name) for name in _COUNTED}
-_OPEN = Insert(META, {**_OF_STREAM, "created_at_ms": Now(), **_COUNTS, "version": 1}, (_HOLDS,))
-_AT_VERSION = (*_STREAM, Cond("version", "=", Arg("version")), _HOLDS)
-_GO_ON = Update(META, _AT_VERSION, {**_COUNTS, "version": Add(1)})
-_PLAINLY = Update(
-    META,
-    _AT_VERSION,
-    {**{name: Arg(name) for name in _ALWAYS}, "has_durable_frame": 1, "version": Add(1)},
-)
-_FRAMES = InsertEach(
-    FRAME,
-    {
-        **_OF_STREAM,
-        "ts_ms": Item("ts_ms"),
-        "seq": Item("seq"),
-        "mode": Item("mode"),
-        "number": Item("number"),
-        "mode_number": Item("mode_number"),
-        "client_seq": Item("client_seq"),
-        "expires_at_ms": Item("expires_at_ms"),
-        "created_at_ms": Now(),
-        "fields": Item("fields"),
-    },
-    Arg("frames"),
-)
-_SUMMED = Upsert(
-    SUMMARY,
-    {
-        **_OF_STREAM,
-        "document_json": Arg("document"),
-        "version": Arg("summary_version"),
-        "patch_kind": PATCH_KIND,
-        "last_updated_ms": Now(),
-        "first_applied_ms": Now(),
-    },
-    {"document_json": Arg("document"), "version": Arg("summary_version"), "last_updated_ms": Now()},
-)
-
-
-def _trim(mode: str, *more: Cond) -> Delete:
-    return Delete(
-        FRAME,
-        (*_STREAM, Cond("mode", "=", mode), Cond("mode_number", "<=", Arg(f"trim_{mode}")), *more),
-    )
-
-
-_PASSING = Cond("mode", "!=", "durable")
-"""Says no more than the mode itself, but SQLite takes an index of some rows only for a statement
-that repeats which.
-"""
-_TRIMS = (
-    _trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))),
-    _trim("summary", _PASSING),
-    _trim("best_effort", _PASSING),
-)
-_TOLD = Wake("frames", Arg("execution_id"))
-
-PLAIN = Form("stream_append", _PLAINLY, _FRAMES, _TOLD)
-"""What nearly every append is: durable frames, and nothing else to see to."""
-
-FORMS: dict[tuple[bool, bool, bool], Form] = {
-    (opens, sums, trims): Form(
-        f"stream_{'open' if opens else 'append'}"
-        f"{'_summary' if sums else ''}{'_trim' if trims else ''}"
-        + ("" if opens or sums or trims else "_live"),
-        _OPEN if opens else _GO_ON,
-        _FRAMES,
-        *([_SUMMED] if sums else []),
-        *(_TRIMS if trims else []),
-        _TOLD,
-    )
-    for opens, sums, trims in product((True, False), repeat=3)
-    if not (opens and trims)
-}
-"""By whether the stream begins, whether its document changes, and whether old frames go."""
-
-FORGET_FRAME = Form(
-    "stream_forget_frame",
-    Delete(
-        FRAME,
-        (
-            *_STREAM,
-            Cond("ts_ms", "=", Arg("ts_ms")),
-            Cond("seq", "=", Arg("seq")),
-            Cond("expires_at_ms", "<=", Arg("now")),
-        ),
-    ),
-)
+MAX_CACHED = 4_096
+"""A longer document is read again for the next patch, since thousands of streams may be cached."""
 
 
 class Summary(Struct, frozen=True):
-    """The document as it is, and how many patches made it."""
+    """The document of a stream, and the number of its patches."""
 
-    document: dict[str, Any]
+    document: Document
     version: int
 
 
 class Stream(Struct, frozen=True):
-    """A stream as an append finds it: its row, if it has begun, and its document, if a patch was
-    read or written here.
-    """
+    """A stream before an append: its row, if it exists, and its document, if that is cached."""
 
     meta: StreamMeta | None
     summary: Summary | None
@@ -193,7 +64,7 @@ class Stream(Struct, frozen=True):
 
 
 class Bound(NamedTuple):
-    """The last of the durable frames that are to go."""
+    """The last of the durable frames to delete."""
 
     ts_ms: int
     mode_number: int
@@ -206,7 +77,7 @@ class Appended(NamedTuple):
 
 
 def frames_over_cap(stream: Stream) -> int:
-    """How many durable frames are to go first: somebody has to look up which."""
+    """How many durable frames to delete. The caller looks up the last of them."""
     meta = stream.meta
     over = 0 if meta is None else meta.durable_count - meta.durable_trimmed - stream.cap
     return over if over > DURABLE_SLACK else 0
@@ -219,18 +90,14 @@ def append(
     now: int,
     bound: Bound | None = None,
 ) -> Appended:
-    """All of them or none, under the lease of the handle. A bad patch is the caller's error."""
-    if (
-        bound is None
-        and stream.meta is not None
-        and all(type(frame.mode) is Durable for frame in frames)
-    ):
+    """Appends all frames or none, under the lease of the handle. Raises for an invalid patch."""
+    plain = bound is None and all(type(frame.mode) is Durable for frame in frames)
+    if plain and stream.meta is not None:
         return _append_durable(stream, stream.meta, handle, frames, now)
     meta = stream.meta or new_meta(handle.execution_id, handle.attempt_index, now)
     draft = _Draft(stream, meta, now)
-    idents = mint(
-        None if stream.meta is None else (meta.last_ts_ms, meta.last_seq), now, len(frames)
-    )
+    last = None if stream.meta is None else (meta.last_ts_ms, meta.last_seq)
+    idents = mint(last, now, len(frames))
     versions = [draft.add(frame, ident) for frame, ident in zip(frames, idents, strict=True)]
     trims = draft.trims(bound)
     sums = draft.summary is not stream.summary
@@ -238,8 +105,9 @@ def append(
     known = draft.summary
     if sums:
         assert known is not None
-        args |= {"document": _document(known), "summary_version": known.version}
-        known = known if len(args["document"]) <= MAX_AT_HAND else None
+        document = _document(known)
+        args |= {"document": document, "summary_version": known.version}
+        known = known if len(document) <= MAX_CACHED else None
     if trims:
         args |= {f"trim_{mode}": last for mode, last in trims.items()}
         args["trim_ts_ms"] = 0 if bound is None else bound.ts_ms
@@ -257,18 +125,8 @@ def _append_durable(
     items = []
     for frame, (ts_ms, seq) in zip(frames, idents, strict=True):
         count, number, size = count + 1, number + 1, size + len(frame.bytes)
-        items.append(
-            (
-                ts_ms,
-                seq,
-                "durable",
-                count,
-                number,
-                frame.seq,
-                None,
-                encode_fields(fields_of(frame, ts_ms, None)),
-            )
-        )
+        stored = encode_fields(fields_of(frame, ts_ms, None))
+        items.append((ts_ms, seq, "durable", count, number, frame.seq, None, stored))
     ts_ms, seq = idents[-1]
     counts = {
         "frame_count": count,
@@ -278,15 +136,12 @@ def _append_durable(
         "durable_count": number,
     }
     plan = PLAIN.given({**_arguments(handle, meta), "frames": items, **counts})
-    after = Stream(
-        replace(meta, version=meta.version + 1, has_durable_frame=1, **counts),
-        stream.summary,
-        stream.cap,
-    )
+    grown = replace(meta, version=meta.version + 1, has_durable_frame=1, **counts)
+    after = Stream(grown, stream.summary, stream.cap)
     return Appended(plan, after, _outcomes(handle, meta, idents, [None] * len(idents)))
 
 
-def _arguments(handle: HandleFields, meta: StreamMeta) -> dict[str, Any]:
+def _arguments(handle: HandleFields, meta: StreamMeta) -> dict[str, object]:
     return {
         "partition_key": meta.partition_key,
         "execution_id": meta.execution_id,
@@ -305,25 +160,28 @@ def _outcomes(
     versions: Sequence[int | None],
 ) -> list[AppendOutcome]:
     name = stream_id(handle.execution_id, meta.attempt_index)
+    numbered = enumerate(zip(idents, versions, strict=True), meta.frame_count + 1)
     return [
         AppendOutcome(name, f"{ts_ms}-{seq}", count, version)
-        for count, ((ts_ms, seq), version) in enumerate(
-            zip(idents, versions, strict=True), meta.frame_count + 1
-        )
+        for count, ((ts_ms, seq), version) in numbered
     ]
 
 
+Stored = tuple[int, int, str, int, int, int | None, int | None, str]
+"""A frame as the items of `InsertEach`: the columns from `ts_ms` to `fields`."""
+
+
 class _Draft:
-    """A stream being changed, frame by frame."""
+    """The changes of a stream, collected frame by frame."""
 
     def __init__(self, stream: Stream, meta: StreamMeta, now: int) -> None:
         self.now = now
-        self.counts: dict[str, Any] = {name: getattr(meta, name) for name in _COUNTED}
+        self.counts: dict[str, Any] = {name: getattr(meta, name) for name in COUNTS}
         self.summary = stream.summary
-        self.items: list[tuple[Any, ...]] = []
+        self.items: list[Stored] = []
 
     def add(self, frame: Frame, ident: tuple[int, int]) -> int | None:
-        """The version of the document, where it has one."""
+        """Adds a frame. The result is the version of the document, if the frame patches it."""
         counts, mode = self.counts, frame.mode
         version = expires = None
         match mode:
@@ -352,15 +210,15 @@ class _Draft:
         return self.summary.version
 
     def _live(self, mode: BestEffortLive) -> int:
-        """How much is kept follows the rate at which live frames come."""
-        counts, knobs = self.counts, sanitised(mode)
-        rate = next_rate(counts["ema_rate_hz"], counts["last_append_ts_ms"], self.now, knobs)
+        """Adapts the number of kept frames to the rate of live frames; the result is the expiry."""
+        counts, limits = self.counts, limits_of(mode)
+        rate = next_rate(counts["ema_rate_hz"], counts["last_append_ts_ms"], self.now, limits)
         counts["ema_rate_hz"], counts["last_append_ts_ms"] = rate, self.now
-        counts["maxlen_applied_last"] = kept(rate, knobs)
-        return self.now + 2 * knobs.ttl_ms
+        counts["maxlen_applied_last"] = kept_frames(rate, limits)
+        return self.now + 2 * limits.ttl_ms
 
     def trims(self, bound: Bound | None) -> dict[str, int]:
-        """Per mode, the last frame that goes, when any does."""
+        """The number of the last frame to delete by mode; empty when none is deleted."""
         found = {
             "durable": 0 if bound is None else bound.mode_number,
             "summary": self._over("summary", SUMMARY_CAP, SUMMARY_SLACK),
@@ -377,8 +235,8 @@ class _Draft:
         self.counts[f"{mode}_trimmed"] = last = count - cap
         return int(last)
 
-    def kept(self, trims: dict[str, int]) -> list[tuple[Any, ...]]:
-        """What would go at once is not even written."""
+    def kept(self, trims: dict[str, int]) -> list[Stored]:
+        """The frames to insert: those that would be deleted at once are left out."""
         return [item for item in self.items if item[4] > trims[item[2]]] if trims else self.items
 
 
@@ -392,13 +250,14 @@ def stored_summary(document: str, version: int) -> Summary:
     return Summary(parse_document(document.encode()), version)
 
 
-def outcome_of_stored(handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str) -> AppendOutcome:
-    """The outcome of an append that went through before."""
+def outcome_of_stored(
+    handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str
+) -> AppendOutcome:
+    """The outcome of an append that was committed before."""
     version = decode_fields(fields).get("summary_version")
     name = stream_id(handle.execution_id, handle.attempt_index)
-    return AppendOutcome(
-        name, frame_id(ts_ms, seq), number, None if version is None else int(version)
-    )
+    patched = None if version is None else int(version)
+    return AppendOutcome(name, frame_id(ts_ms, seq), number, patched)
 
 
 def new_meta(execution: ExecutionId, attempt_index: int, now: int) -> StreamMeta:
@@ -410,7 +269,7 @@ def stream_id(execution: ExecutionId, attempt_index: int) -> str:
 
 
 def refusal(snapshot: Snapshot, handle: HandleFields) -> EngineError | None:
-    """The exact error, or None when the lease holds and the stream itself had moved."""
+    """The error of a refused append; None if the lease is held and the stream has changed."""
     refused = check_handle(snapshot, handle, marks=False)
     if refused is None:
         return None
@@ -436,14 +295,14 @@ _TIMED_OUT = {
     ("cancelled", "suspension_timeout:cancel"),
     ("expired", "suspension_timeout:expire"),
 }
-"""The words of the timeout itself: the reason somebody gives for a failure may begin like them."""
+"""Compared as a whole: a caller's failure reason may have the same prefix."""
 
 LEASE_LOST_CAUSES = ("lease_expired", "lease_revoked")
-"""Ends that are none when the same attempt goes on."""
+"""Interrupt causes that close the stream unless the same attempt continues."""
 
 
 class StreamExecution(Struct, frozen=True):
-    """What of an execution says whether a stream goes on, column by column."""
+    """The columns of an execution that decide whether its stream is closed."""
 
     lifecycle_phase: str
     attempt_index: int
@@ -458,7 +317,7 @@ class StreamExecution(Struct, frozen=True):
 
 
 class AttemptEnd(Struct, frozen=True):
-    """What of an attempt says how it ended, column by column."""
+    """The columns of an attempt that say how it ended."""
 
     attempt_index: int
     terminal_at_ms: int | None
@@ -467,16 +326,11 @@ class AttemptEnd(Struct, frozen=True):
 
 
 def closure(execution: StreamExecution, attempt: AttemptEnd) -> tuple[int, str] | None:
-    """When and why the stream of an attempt ended; None while it may go on, also through a
-    suspension or a delay.
-    """
+    """When and why a stream was closed. None while it is open, also in a suspension or a delay."""
     if attempt.terminal_at_ms is not None:
-        timed_out = (attempt.outcome, attempt.failure_reason) in _TIMED_OUT
-        reason = (
-            "suspension_timeout"
-            if timed_out
-            else _REASONS.get(attempt.outcome or "", "attempt_failure")
-        )
+        reason = _REASONS.get(attempt.outcome or "", "attempt_failure")
+        if (attempt.outcome, attempt.failure_reason) in _TIMED_OUT:
+            reason = "suspension_timeout"
         return attempt.terminal_at_ms, reason
     cause = execution.interrupt_cause
     if (

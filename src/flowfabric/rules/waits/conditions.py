@@ -1,12 +1,10 @@
-"""When a suspension ends: what a condition asks for, whether it is well formed, and what a signal
-adds to it.
-"""
+"""Resume conditions: their JSON form, their checks, and what a signal contributes to one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 from uuid import UUID
 
 from msgspec import Struct
@@ -25,11 +23,11 @@ from flowfabric.model.waitpoint import (
 )
 
 VETO = "veto"
-"""The satisfier that ends every condition; those of nodes contain a colon."""
+"""The token that satisfies every condition; tokens of nodes contain a colon."""
 
 
 class Arrived(Struct, frozen=True):
-    """As much of a signal as a condition looks at."""
+    """The fields of a signal that a condition depends on."""
 
     waitpoint_id: UUID
     waitpoint_key: str
@@ -51,11 +49,11 @@ def encode(condition: Condition) -> str:
     return json.dumps(_wire(condition), separators=(",", ":"), ensure_ascii=False)
 
 
-def _matcher(name: str | None) -> Any:
+def _matcher(name: str | None) -> object:
     return "Wildcard" if name is None else {"ByName": name}
 
 
-def _wire(condition: Condition) -> Any:
+def _wire(condition: Condition) -> object:
     match condition:
         case Single(waitpoint_key=key, name=name):
             return {"Single": {"waitpoint_key": key, "matcher": _matcher(name)}}
@@ -64,19 +62,17 @@ def _wire(condition: Condition) -> Any:
         case TimeoutOnly():
             return "TimeoutOnly"
         case AllOf(members=members):
-            return {
-                "Composite": {"kind": "AllOf", "members": [_wire(member) for member in members]}
-            }
-    said: dict[str, Any] = {
+            return {"Composite": {"kind": "AllOf", "members": [*map(_wire, members)]}}
+    count: dict[str, object] = {
         "kind": "Count",
         "n": condition.n,
         "count_kind": str(condition.count_kind),
         "waitpoints": list(condition.waitpoints),
     }
-    said |= {} if condition.name is None else {"matcher": _matcher(condition.name)}
-    return {
-        "Composite": said if condition.veto is None else {**said, "veto": _matcher(condition.veto)}
-    }
+    for field, name in (("matcher", condition.name), ("veto", condition.veto)):
+        if name is not None:
+            count[field] = _matcher(name)
+    return {"Composite": count}
 
 
 def decode(text: str) -> Condition:
@@ -86,19 +82,19 @@ def decode(text: str) -> Condition:
         raise ValidationError(ValidationKind.CORRUPTION, f"suspension condition: {error}") from None
 
 
-def _name(matcher: Any) -> str | None:
-    return None if matcher in (None, "Wildcard") else str(matcher["ByName"])
+def _name(matcher: Mapping[str, object] | Literal["Wildcard"] | None) -> str | None:
+    return None if matcher is None or matcher == "Wildcard" else str(matcher["ByName"])
 
 
-def _read(said: Any) -> Condition:
-    if said == "OperatorOnly":
+def _read(tree: Any) -> Condition:
+    if tree == "OperatorOnly":
         return OperatorOnly()
-    if said == "TimeoutOnly":
+    if tree == "TimeoutOnly":
         return TimeoutOnly()
-    if "Single" in said:
-        single = said["Single"]
+    if "Single" in tree:
+        single = tree["Single"]
         return Single(single["waitpoint_key"], _name(single["matcher"]))
-    composite = said["Composite"]
+    composite = tree["Composite"]
     if composite["kind"] == "AllOf":
         return AllOf(tuple(_read(member) for member in composite["members"]))
     kind = CountKind(composite["count_kind"])
@@ -121,7 +117,7 @@ def nodes(condition: Condition, path: str = "") -> Iterator[tuple[str, Condition
 
 
 def check_shape(condition: Condition) -> None:
-    """Raises for a condition that is too deep, too large, or can never be met."""
+    """Raises for a condition that is too deep, too large, or can never be satisfied."""
     _check_depth(condition, "", 1)
     for count, (path, node) in enumerate(nodes(condition), 1):
         where = f"at path {path or '<root>'}"
@@ -148,14 +144,12 @@ def _check_count(node: Count, where: str) -> None:
     if not node.waitpoints:
         raise refused(f"count_waitpoints_empty {where}")
     if node.count_kind is CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
-        raise refused(
-            f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} "
-            f"{where}"
-        )
+        most = f"waitpoints.len()={len(node.waitpoints)}"
+        raise refused(f"count_exceeds_waitpoint_set: n={node.n} > {most} {where}")
 
 
 def referenced(condition: Condition) -> list[str]:
-    """Every key a condition listens on, in the order of the tree."""
+    """Every waitpoint key of a condition, in the order of the tree."""
     keys: dict[str, None] = {}
     for _, node in nodes(condition):
         if isinstance(node, Single):
@@ -166,7 +160,7 @@ def referenced(condition: Condition) -> list[str]:
 
 
 def required_names(condition: Condition, key: str) -> list[str]:
-    """Names a waitpoint of this key is waiting for; none means any."""
+    """The signal names that a waitpoint waits for; none means any."""
     names: dict[str, None] = {}
     for _, node in nodes(condition):
         match node:
@@ -182,23 +176,19 @@ def required_names(condition: Condition, key: str) -> list[str]:
 
 
 def accepted_names(condition: Condition, key: str) -> list[str]:
-    """The only names a waitpoint of this key takes; none means any. A veto makes the wait a
-    decision between its names.
-    """
-    decided = any(
+    """The only signal names that a waitpoint takes; none means any. A veto restricts the names."""
+    restricted = any(
         isinstance(node, Count) and node.veto is not None and key in node.waitpoints
         for _, node in nodes(condition)
     )
-    return required_names(condition, key) if decided else []
+    return required_names(condition, key) if restricted else []
 
 
 # ---- signals
 
 
 class Verdict(Struct, frozen=True):
-    """What a signal did: its effect in a word, the satisfiers from then on, and whether it
-    counted.
-    """
+    """The effect of a signal, the tokens that satisfy the condition now, and whether it counted."""
 
     effect: str
     satisfied: tuple[str, ...]
@@ -207,12 +197,12 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> Verdict:
-    """One signal more."""
-    heard, tokens = False, []
+    """Adds one signal to the tokens that satisfy a condition."""
+    listened, tokens = False, []
     for path, node in nodes(condition):
         if not _listens(node, signal.waitpoint_key):
             continue
-        heard = True
+        listened = True
         if _accepts(node, signal.signal_name):
             tokens.append(_token(path, node, signal))
     grown = tuple(dict.fromkeys((*satisfied, *tokens)))
@@ -226,7 +216,7 @@ def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> 
         )
     if not is_composite(condition):
         return Verdict("appended_to_waitpoint", satisfied, matched=bool(tokens))
-    if not heard:
+    if not listened:
         return Verdict("signal_ignored_not_in_condition", satisfied, matched=False)
     if not tokens:
         return Verdict("signal_ignored_matcher_failed", satisfied, matched=False)
@@ -257,7 +247,7 @@ def _token(path: str, node: Condition, signal: Arrived) -> str:
         return f"{path}#wp:{signal.waitpoint_id}"
     if node.count_kind is CountKind.DISTINCT_SIGNALS:
         return f"{path}#sig:{signal.signal_id}"
-    if signal.link:  # a link counts once, whatever name was typed
+    if signal.link:  # a link counts once, whatever the name of its user
         return f"{path}#link:{signal.link}"
     return f"{path}#src:{signal.source_type}:{signal.source_identity}"
 

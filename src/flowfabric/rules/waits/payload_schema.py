@@ -1,6 +1,4 @@
-"""Whether a payload is what a waitpoint asks for: the part of JSON Schema that describes Python
-types.
-"""
+"""Checks a payload by the part of JSON Schema that describes Python types."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import msgspec
 MAX_SCHEMA_BYTES = 16_384
 MAX_STEPS = 50_000
 MAX_DEPTH = 64
-_FORMATS: dict[str, Any] = {
+_FORMATS: dict[str, type] = {
     "uuid": UUID,
     "date-time": datetime,
     "date": date,
@@ -24,7 +22,7 @@ _FORMATS: dict[str, Any] = {
     "duration": timedelta,
     "decimal": Decimal,
 }
-_TYPES: dict[str, Any] = {
+_TYPES: dict[str, Callable[[object], bool]] = {
     "null": lambda value: value is None,
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -40,7 +38,7 @@ class _Mismatch(Exception):
 
 
 def mismatch(schema: str, payload: bytes | None) -> str | None:
-    """What is wrong with a payload, or None. No payload counts as null."""
+    """The first difference from the schema, or None. A missing payload counts as null."""
     try:
         value = None if payload is None else msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError):
@@ -54,12 +52,12 @@ def mismatch(schema: str, payload: bytes | None) -> str | None:
 
 
 class _Check:
-    """Bounded: a schema that needs too many steps refuses the payload."""
+    """A bounded check: a schema that needs too many steps refuses the payload."""
 
     def __init__(self, defs: Mapping[str, Any]) -> None:
         self._defs, self._left = defs, MAX_STEPS
 
-    def check(self, schema: Any, value: Any, at: str, depth: int) -> None:
+    def check(self, schema: object, value: object, at: str, depth: int) -> None:
         self._left -= 1
         if self._left < 0 or depth > MAX_DEPTH:
             raise _Mismatch(f"{at}: nested too deeply to be checked")
@@ -68,9 +66,8 @@ class _Check:
         if not isinstance(schema, Mapping):
             return
         if "$ref" in schema:
-            self.check(
-                self._defs.get(schema["$ref"].rpartition("/")[2], False), value, at, depth + 1
-            )
+            target = self._defs.get(schema["$ref"].rpartition("/")[2], False)
+            self.check(target, value, at, depth + 1)
         for each in schema.get("allOf", ()):
             self.check(each, value, at, depth + 1)
         if "anyOf" in schema and not any(
@@ -84,10 +81,10 @@ class _Check:
             self._check_list(schema, value, at, depth)
         elif isinstance(value, dict):
             self._check_object(schema, value, at, depth)
-        elif value is not None and not isinstance(value, bool):
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             _check_number(schema, value, at)
 
-    def _fits(self, schema: Any, value: Any, at: str, depth: int) -> bool:
+    def _fits(self, schema: object, value: object, at: str, depth: int) -> bool:
         try:
             self.check(schema, value, at, depth)
         except _Mismatch:
@@ -112,13 +109,12 @@ class _Check:
                 raise _Mismatch(f"{at}.{name}: required")
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, each in value.items():
-            self.check(
-                schema.get("propertyNames", True), name, f"{at}, the name {name[:80]!r}", depth + 1
-            )
+            names = schema.get("propertyNames", True)
+            self.check(names, name, f"{at}, the name {name[:80]!r}", depth + 1)
             self.check(known.get(name, others), each, f"{at}.{name[:80]}", depth + 1)
 
 
-def _check_kind(schema: Mapping[str, Any], value: Any, at: str) -> None:
+def _check_kind(schema: Mapping[str, Any], value: object, at: str) -> None:
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_TYPES[kind](value) for kind in kinds if kind in _TYPES):
@@ -134,22 +130,19 @@ def _check_text(schema: Mapping[str, Any], value: str, at: str) -> None:
     _check_size(schema, len(value), "Length", at)
     if "pattern" in schema and re.search(schema["pattern"], value) is None:
         raise _Mismatch(f"{at}: text that matches {schema['pattern']!r:.80}")
-    kind = (
-        bytes
-        if schema.get("contentEncoding") == "base64"
-        else _FORMATS.get(schema.get("format", ""))
-    )
+    is_base64 = schema.get("contentEncoding") == "base64"
+    kind = bytes if is_base64 else _FORMATS.get(schema.get("format", ""))
     if kind is None:
         return
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        said = schema.get("format", "base64")
-        raise _Mismatch(f"{at}: {said} is expected, got {_shown(value)}") from None
+        expected = schema.get("format", "base64")
+        raise _Mismatch(f"{at}: {expected} is expected, got {_shown(value)}") from None
 
 
-def _check_number(schema: Mapping[str, Any], value: Any, at: str) -> None:
-    bounds: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+def _check_number(schema: Mapping[str, Any], value: float, at: str) -> None:
+    bounds: tuple[tuple[str, Callable[[float], bool]], ...] = (
         ("minimum", lambda most: value >= most),
         ("exclusiveMinimum", lambda most: value > most),
         ("maximum", lambda most: value <= most),
@@ -168,5 +161,5 @@ def _check_size(schema: Mapping[str, Any], size: int, what: str, at: str) -> Non
         raise _Mismatch(f"{at}: {what.lower()} {accepted}, got {size}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "nothing" if value is None else msgspec.json.encode(value).decode()[:80]

@@ -1,6 +1,4 @@
-"""The keys that sign waitpoint tokens: the first one, and changing it while tokens of the old one
-are still out.
-"""
+"""The keys that sign waitpoint tokens: the first key, and rotation with a grace period."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ MAX_KID_BYTES = 128
 MAX_GRACE_MS = 2**53 - 1
 MAX_SECRET_BYTES = 1_024
 _SECRET = re.compile(rf"(?!0+\Z)(?:[0-9a-fA-F]{{2}}){{32,{MAX_SECRET_BYTES}}}\Z")
-_NO_TEXT = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _KEY = (Cond("kid", "=", Arg("kid")),)
 _NEW = {"kid": Arg("kid"), "secret": Arg("secret"), "rotated_at_ms": Arg("now"), "active": 1}
 
@@ -59,8 +57,8 @@ def is_secret(text: object) -> bool:
 
 
 def _is_short_text(kid: str) -> bool:
-    """A lone surrogate is no text: it has no bytes to sign."""
-    return _NO_TEXT.search(kid) is None and len(kid.encode()) <= MAX_KID_BYTES
+    """A lone surrogate has no UTF-8 bytes to sign."""
+    return _LONE_SURROGATE.search(kid) is None and len(kid.encode()) <= MAX_KID_BYTES
 
 
 def check_seed(kid: object, secret_hex: object) -> None:
@@ -83,6 +81,7 @@ def check_seed(kid: object, secret_hex: object) -> None:
 
 
 def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision:
+    """Stores the first key; a second one comes only by rotation."""
     known = next((key for key in keys if key.kid == kid), None)
     if known is not None:
         return Return(AlreadySeeded(kid, hmac.compare_digest(known.secret, secret)))
@@ -126,14 +125,14 @@ def rotate(
     if known is not None and known.active:
         return RotationNoop(new_kid)
     current = next((key for key in keys if key.active), None)
-    dead = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
-    plans = [DROP_KEY(kid=key.kid) for key in dead]
+    expired = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
+    plans = [DROP_KEY(kid=key.kid) for key in expired]
     plans += [RETIRE_KEY(kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active]
     if known is None:
         plans.append(ADD_KEY(kid=new_kid, secret=secret, now=now))
     else:
         plans.append(REVIVE_KEY(kid=new_kid, now=now))
-    return Rotation(plans, Rotated(None if current is None else current.kid, new_kid, len(dead)))
+    return Rotation(plans, Rotated(None if current is None else current.kid, new_kid, len(expired)))
 
 
 def _is_over(key: HmacKey, now: int) -> bool:
@@ -142,11 +141,9 @@ def _is_over(key: HmacKey, now: int) -> bool:
 
 def listing(keys: Sequence[HmacKey], now: int) -> KidListing:
     current = next((key.kid for key in keys if key.active), None)
-    verifying = [
-        (key.kid, key.expires_at_ms)
-        for key in keys
-        if not key.active and key.expires_at_ms is not None
-    ]
-    return KidListing(
-        current, tuple(sorted(((k, e) for k, e in verifying if e >= now), key=lambda pair: pair[1]))
+    verifying = sorted(
+        (key.expires_at_ms, at, key.kid)
+        for at, key in enumerate(keys)
+        if not key.active and key.expires_at_ms is not None and key.expires_at_ms >= now
     )
+    return KidListing(current, tuple((kid, expires) for expires, _, kid in verifying))

@@ -1,12 +1,9 @@
-"""Parking an attempt until a condition holds: pending waitpoints, suspending, and what had arrived
-before.
-"""
+"""Suspending an attempt until a condition holds: checks, waitpoints, and buffered signals."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -42,38 +39,18 @@ from flowfabric.model.waitpoint import (
     UsePending,
     Waitpoint,
 )
-from flowfabric.plan import (
-    Add,
-    After,
-    Arg,
-    Cond,
-    Form,
-    Insert,
-    Plan,
-    Until,
-    Update,
-    UpdateMany,
-    Upsert,
-    Wake,
-)
-from flowfabric.rules.fragments import (
-    ATTEMPT,
-    EXEC,
-    HELD,
-    MOVED,
-    RELEASED,
-    SUSPENSION,
-    THIS_ATTEMPT,
-    drop_grant,
-    held_event,
-)
+from flowfabric.plan import Plan
 from flowfabric.rules.leases.attempts import held_by
-from flowfabric.rules.states import entering
 from flowfabric.rules.waits import conditions
 from flowfabric.rules.waits.conditions import Arrived, judge
-from flowfabric.rules.waits.waitpoints import BIND_WAITPOINT, BOUND, bind
+from flowfabric.rules.waits.suspend_forms import (
+    REMEMBER_SUSPEND,
+    REMEMBER_SUSPEND_AGAIN,
+    SUSPEND,
+    SUSPEND_ON_NEW,
+)
+from flowfabric.rules.waits.waitpoints import BIND_WAITPOINT, bind
 
-SUSPEND_DEDUP = "ff_suspend_dedup"
 _BLOCKED_BY = {
     "waiting_for_approval": "waiting_for_approval",
     "waiting_for_callback": "waiting_for_callback",
@@ -84,112 +61,11 @@ _BLOCKED_BY = {
     "paused_by_budget": "waiting_for_budget",
 }
 
-# ---- forms
-
-_SUSPENSION_ROW: dict[str, Any] = {
-    "partition_key": After("partition_key"),
-    "execution_id": After("execution_id"),
-    "suspended_at_ms": Arg("now"),
-    **{
-        column: Arg(column)
-        for column in (
-            "suspension_id",
-            "timeout_at_ms",
-            "reason_code",
-            "condition",
-            "satisfied_set",
-            "timeout_behavior",
-            "attempt_index",
-            "requested_by",
-            "resume_policy",
-            "continuation_metadata_pointer",
-            "primary_waitpoint_id",
-            "satisfier_signal_ids",
-        )
-    },
-    "last_signal_at_ms": None,
-    "closer_signal_id": None,
-    "closed_at_ms": None,
-    "close_reason": None,
-}
-_SUSPENDED = (
-    Update(
-        EXEC,
-        HELD,
-        {
-            **MOVED,
-            **RELEASED,
-            **entering("SUSPENDED", detail=Arg("blocking_detail")),
-            "blocking_reason": Arg("blocking_reason"),
-            "attempt_state": "attempt_interrupted",
-            "interrupt_cause": "suspended",
-            "lease_epoch": Add(1),
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
-            "current_suspension_id": Arg("suspension_id"),
-            "current_waitpoint_id": Arg("primary_waitpoint_id"),
-        },
-    ),
-    UpdateMany(
-        ATTEMPT,
-        THIS_ATTEMPT,
-        {
-            "attempt_state": "suspended",
-            "suspended_at_ms": Arg("now"),
-            "suspension_id": Arg("suspension_text"),
-            "lease_expires_at_ms": None,
-            "lease_epoch": After("lease_epoch"),
-            "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
-        },
-    ),
-    Upsert(
-        SUSPENSION,
-        {**_SUSPENSION_ROW, "version": 0},
-        {
-            **{
-                c: v
-                for c, v in _SUSPENSION_ROW.items()
-                if c not in ("partition_key", "execution_id")
-            },
-            "version": Add(1),
-        },
-    ),
-    drop_grant(),
-    held_event("revoked", "suspended"),
-    Wake("suspension_timeout", at=Arg("timeout_at_ms")),
-)
-SUSPEND = Form("suspend", *_SUSPENDED)
-SUSPEND_ON_NEW = Form("suspend_on_new_waitpoint", *_SUSPENDED, BOUND)
-_DEDUP = {
-    c: Arg(c)
-    for c in ("partition_key", "idempotency_key", "execution_id", "outcome_json", "expires_at_ms")
-}
-REMEMBER_SUSPEND = Form(
-    "remember_suspend", Insert(SUSPEND_DEDUP, {**_DEDUP, "created_at_ms": Arg("now")})
-)
-REMEMBER_SUSPEND_AGAIN = Form(
-    "remember_suspend_again",
-    Update(
-        SUSPEND_DEDUP,
-        (
-            Cond("partition_key", "=", Arg("partition_key")),
-            Cond("idempotency_key", "=", Arg("idempotency_key")),
-        ),
-        {
-            "outcome_json": Arg("outcome_json"),
-            "created_at_ms": Arg("now"),
-            "expires_at_ms": Arg("expires_at_ms"),
-        },
-    ),
-)
-
-
 # ---- arguments
 
 
 def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
-    """What can be said about a suspend without looking at anything stored, in the documented
-    order.
-    """
+    """Checks the arguments alone, in the documented order."""
     if not args.waitpoints:
         return conditions.refused("waitpoints_empty")
     primary, condition = args.waitpoints[0], args.resume_condition
@@ -218,14 +94,14 @@ def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
 
 
 def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
-    """With the timeout of the execution's policy, where the suspension names none."""
+    """Takes the timeout from the execution's policy when the arguments have none."""
     policy = stored_policy(execution.policy, execution.id)
-    stated = None if policy is None else policy.suspension_policy
-    if args.timeout_at is not None or stated is None or stated.default_timeout_ms is None:
+    default = None if policy is None else policy.suspension_policy
+    if args.timeout_at is not None or default is None or default.default_timeout_ms is None:
         return args
-    at = (now_ms if args.now is None else args.now) + stated.default_timeout_ms
+    at = (now_ms if args.now is None else args.now) + default.default_timeout_ms
     return structs.replace(
-        args, timeout_at=at, timeout_behavior=TimeoutBehavior(stated.timeout_behavior)
+        args, timeout_at=at, timeout_behavior=TimeoutBehavior(default.timeout_behavior)
     )
 
 
@@ -261,7 +137,7 @@ def dedup_key(execution: UUID, key: str) -> str:
 
 
 def dedup_ms(timeout_at: int | None, now: int) -> int:
-    """How long the outcome of a suspend is remembered."""
+    """How long the outcome of a suspend is kept under its key."""
     if timeout_at is None:
         return LONGEST_SUSPEND_DEDUP_MS
     return min(max(timeout_at - now, 0) + SUSPEND_DEDUP_MARGIN_MS, LONGEST_SUSPEND_DEDUP_MS)
@@ -271,9 +147,7 @@ def dedup_ms(timeout_at: int | None, now: int) -> int:
 
 
 class SuspendSnapshot(Struct, frozen=True):
-    """The latest suspension, the waitpoints named, and what arrived on a pending one, oldest
-    first.
-    """
+    """The latest suspension, the waitpoints, and the signals of a pending one, oldest first."""
 
     now_ms: int
     suspension: Suspension | None
@@ -281,13 +155,15 @@ class SuspendSnapshot(Struct, frozen=True):
     signals: Sequence[Signal] = ()
 
 
-def check_stored(around: SuspendSnapshot, fields: HandleFields, args: SuspendArgs) -> EngineError | None:
-    """The last checks: what is there already."""
-    if around.suspension is not None and around.suspension.is_open:
+def check_stored(
+    snapshot: SuspendSnapshot, fields: HandleFields, args: SuspendArgs
+) -> EngineError | None:
+    """Checks the arguments against the stored suspension and waitpoints; these checks come last."""
+    if snapshot.suspension is not None and snapshot.suspension.is_open:
         return StateError(StateKind.ALREADY_SUSPENDED)
     taken: set[UUID] = set()
     for binding in args.waitpoints:
-        stored = around.waitpoints.get(binding.waitpoint_id)
+        stored = snapshot.waitpoints.get(binding.waitpoint_id)
         if isinstance(binding, FreshWaitpoint):
             in_use = stored is not None and (
                 stored.is_open or stored.execution_id != fields.execution_id.uuid
@@ -296,7 +172,7 @@ def check_stored(around: SuspendSnapshot, fields: HandleFields, args: SuspendArg
                 return Conflict(ConflictKind.WAITPOINT_ALREADY_EXISTS, str(binding.waitpoint_id))
             taken.add(binding.waitpoint_id)
             continue
-        problem = _check_pending(stored, around.now_ms, fields, args)
+        problem = _check_pending(stored, snapshot.now_ms, fields, args)
         if problem is not None:
             return problem
     return None
@@ -325,7 +201,7 @@ def _check_pending(
 
 
 class ConditionState(Struct, frozen=True):
-    """What had arrived on a pending waitpoint makes of a condition."""
+    """What a condition has got from signals so far."""
 
     satisfied: tuple[str, ...] = ()
     satisfiers: tuple[UUID, ...] = ()
@@ -333,82 +209,71 @@ class ConditionState(Struct, frozen=True):
 
 
 def replay(args: SuspendArgs, signals: Sequence[Signal]) -> ConditionState:
-    found = ConditionState()
+    """Applies the signals that are buffered on a pending waitpoint."""
+    state = ConditionState()
     for signal in signals:
-        if found.met:
+        if state.met:
             break
-        verdict = judge(args.resume_condition, found.satisfied, arrived(signal))
-        counted = len(verdict.satisfied) > len(found.satisfied)
-        satisfiers = (*found.satisfiers, signal.signal_id) if counted else found.satisfiers
-        found = structs.replace(
-            found, satisfied=verdict.satisfied, satisfiers=satisfiers, met=verdict.met
-        )
-    return found
-
-
-def arrived(signal: Signal) -> Arrived:
-    return Arrived(
-        signal.waitpoint_id,
-        signal.waitpoint_key,
-        signal.signal_id,
-        signal.signal_name,
-        signal.source_type,
-        signal.source_identity,
-        signal.link,
-    )
+        arrived = Arrived(*(getattr(signal, field) for field in Arrived.__struct_fields__))
+        verdict = judge(args.resume_condition, state.satisfied, arrived)
+        counted = len(verdict.satisfied) > len(state.satisfied)
+        satisfiers = (*state.satisfiers, signal.signal_id) if counted else state.satisfiers
+        state = ConditionState(verdict.satisfied, satisfiers, verdict.met)
+    return state
 
 
 def suspend(
     fields: HandleFields,
     args: SuspendArgs,
-    around: SuspendSnapshot,
+    snapshot: SuspendSnapshot,
     bound: Sequence[BoundWaitpoint],
-    found: ConditionState,
+    state: ConditionState,
     kid: str,
 ) -> list[Plan]:
-    """The execution under its fence, then each waitpoint; a single new one goes in the same plan.
+    """The execution under its fence, then each waitpoint. A single new waitpoint shares the plan.
 
-    `bound` are the waitpoints with their tokens, in order.
+    `bound` are the waitpoints with their tokens, in the order of the arguments.
     """
-    at, now = fields.execution_id.partition_index, around.now_ms if args.now is None else args.now
+    now = snapshot.now_ms if args.now is None else args.now
+    primary = bound[0].waitpoint_id
     reason = str(args.reason_code)
     values = {
         **held_by(fields),
         "now": now,
         "blocking_reason": _BLOCKED_BY.get(reason, "waiting_for_signal"),
-        "blocking_detail": f"suspended: waitpoint {bound[0].waitpoint_id} awaiting {reason}",
+        "blocking_detail": f"suspended: waitpoint {primary} awaiting {reason}",
         "suspension_id": args.suspension_id,
         "suspension_text": str(args.suspension_id),
-        "primary_waitpoint_id": bound[0].waitpoint_id,
+        "primary_waitpoint_id": primary,
         "timeout_at_ms": args.timeout_at,
         "timeout_behavior": str(args.timeout_behavior) if args.timeout_at is not None else None,
         "reason_code": reason,
         "condition": conditions.encode(args.resume_condition),
-        "satisfied_set": json.dumps(found.satisfied, ensure_ascii=False),
-        "satisfier_signal_ids": json.dumps([str(one) for one in found.satisfiers]),
+        "satisfied_set": json.dumps(state.satisfied, ensure_ascii=False),
+        "satisfier_signal_ids": json.dumps([str(one) for one in state.satisfiers]),
         "requested_by": args.requested_by,
         "resume_policy": encode_policy(args.resume_policy),
         "continuation_metadata_pointer": args.continuation_metadata_pointer,
     }
-    binds: list[Plan] = []
-    for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
-        binds += bind(
-            fields,
-            args,
-            binding,
-            waitpoint,
-            around.waitpoints.get(binding.waitpoint_id),
-            now,
-            kid,
-            buffered=bool(around.signals),
-        )
+    binds = [*_binds(fields, args, snapshot, bound, now, kid)]
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
-        return [
-            SUSPEND_ON_NEW(
-                **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
-            )
-        ]
+        new = dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))
+        return [SUSPEND_ON_NEW(**{**values, **new})]
     return [SUSPEND(**values), *binds]
+
+
+def _binds(
+    fields: HandleFields,
+    args: SuspendArgs,
+    snapshot: SuspendSnapshot,
+    bound: Sequence[BoundWaitpoint],
+    now: int,
+    kid: str,
+) -> Iterator[Plan]:
+    buffered = bool(snapshot.signals)
+    for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
+        stored = snapshot.waitpoints.get(binding.waitpoint_id)
+        yield from bind(fields, args, binding, waitpoint, stored, now, kid, buffered=buffered)
 
 
 def encode_policy(policy: ResumePolicy) -> str:
@@ -418,9 +283,7 @@ def encode_policy(policy: ResumePolicy) -> str:
 def remember(
     ident: ExecutionId, key: str, outcome: str, now: int, keep_ms: int, *, known: bool
 ) -> Plan:
-    """The outcome of a suspend, for whoever asks again under the same key. `known`: an outdated one
-    is in the way.
-    """
+    """Stores the outcome of a suspend under its key. `known`: an expired row has the key."""
     values = {
         "partition_key": ident.partition_index,
         "idempotency_key": dedup_key(ident.uuid, key),

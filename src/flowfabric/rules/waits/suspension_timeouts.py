@@ -1,4 +1,4 @@
-"""What becomes of a suspension that nobody ended in time."""
+"""What happens to an execution when its suspension times out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import BOUND_STATES, Suspension, TimeoutBehavior
 from flowfabric.plan import Add, Arg, Before, Cond, Form, Insert, Update, UpdateMany, Wake
+from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Decision, Return
 from flowfabric.rules.fragments import (
     EXEC,
@@ -66,12 +67,14 @@ TIMEOUT_RESUME = Form(
     Insert(
         SIGNAL,
         {
-            "partition_key": Arg("partition_key"),
-            "execution_id": Arg("execution_id"),
-            "signal_id": Arg("signal_id"),
-            "waitpoint_id": Arg("waitpoint_id"),
-            "suspension_id": Arg("suspension_id"),
-            "attempt_index": Arg("attempt_index"),
+            **from_args(
+                "partition_key",
+                "execution_id",
+                "signal_id",
+                "waitpoint_id",
+                "suspension_id",
+                "attempt_index",
+            ),
             "signal_name": "timeout",
             "signal_category": "system",
             "source_type": "engine",
@@ -106,15 +109,15 @@ TIMEOUT_ESCALATE = Form(
     ),
 )
 _ENDINGS = {
-    TimeoutBehavior.CANCEL.value: TIMEOUT_CANCEL,
-    TimeoutBehavior.EXPIRE.value: TIMEOUT_EXPIRE,
+    TimeoutBehavior.CANCEL.value: (TIMEOUT_CANCEL, "cancelled"),
+    TimeoutBehavior.EXPIRE.value: (TIMEOUT_EXPIRE, "expired"),
 }
 
 
 def expire(
     execution: Execution | None, suspension: Suspension | None, now: int, signal_id: UUID
 ) -> Decision:
-    """Never an error: the answer says what was found or done."""
+    """Applies the timeout behavior. Never an error: the result says what was found or done."""
     if execution is None:
         return Return("not_found_cleaned")
     if execution.lifecycle_phase != "suspended":
@@ -123,7 +126,7 @@ def expire(
         return Return("no_active_suspension_cleaned")
     if suspension.timeout_at_ms is None or suspension.timeout_at_ms > now:
         return Return("not_yet_due")
-    at, values = execution.partition_key, {**named(execution), "now": now}
+    values = {**named(execution), "now": now}
     behavior = suspension.timeout_behavior or TimeoutBehavior.FAIL.value
     if behavior in (TimeoutBehavior.AUTO_RESUME.value, "auto_resume"):
         plan = TIMEOUT_RESUME(
@@ -138,8 +141,5 @@ def expire(
     if behavior == TimeoutBehavior.ESCALATE.value:
         detail = f"suspension escalated: timeout at {suspension.timeout_at_ms}"
         return Commit(TIMEOUT_ESCALATE(**values, blocking_detail=detail), "escalated")
-    form = _ENDINGS.get(behavior, TIMEOUT_FAIL)
-    return Commit(
-        form(**values),
-        {TIMEOUT_FAIL: "failed", TIMEOUT_CANCEL: "cancelled", TIMEOUT_EXPIRE: "expired"}[form],
-    )
+    form, result = _ENDINGS.get(behavior, (TIMEOUT_FAIL, "failed"))
+    return Commit(form(**values), result)

@@ -1,10 +1,9 @@
-"""Mailboxes for signals: created ahead or with a suspension, bound to it, closed."""
+"""Waitpoints: created ahead or with a suspension, bound to it, closed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from flowfabric.codec.token import sealed
@@ -21,29 +20,39 @@ from flowfabric.model.waitpoint import (
     UsePending,
     Waitpoint,
 )
-from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Plan, Update, UpdateMany, Wake
+from flowfabric.plan import (
+    Add,
+    Arg,
+    Cond,
+    Form,
+    Insert,
+    Now,
+    Plan,
+    Update,
+    UpdateMany,
+    Values,
+    Wake,
+)
+from flowfabric.rules.columns import by_args, by_row, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.fragments import EXEC, HELD, SIGNAL, WAITPOINT
+from flowfabric.rules.fragments import EXEC, HELD, KEY, SIGNAL, WAITPOINT
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.waits import conditions
 
 _STILL_HELD = Update(EXEC, HELD, {"last_mutation_at": Now()})
 HOLD = Form("hold", _STILL_HELD)
-_NEW_WAITPOINT = {
-    column: Arg(column)
-    for column in (
-        "partition_key",
-        "waitpoint_id",
-        "execution_id",
-        "token_kid",
-        "token_digest",
-        "created_at_ms",
-        "expires_at_ms",
-        "waitpoint_key",
-        "attempt_index",
-        "payload_schema",
-    )
-}
+_NEW_WAITPOINT = from_args(
+    "partition_key",
+    "waitpoint_id",
+    "execution_id",
+    "token_kid",
+    "token_digest",
+    "created_at_ms",
+    "expires_at_ms",
+    "waitpoint_key",
+    "attempt_index",
+    "payload_schema",
+)
 CREATE_WAITPOINT = Form(
     "create_waitpoint",
     _STILL_HELD,
@@ -52,8 +61,7 @@ CREATE_WAITPOINT = Form(
         {
             **_NEW_WAITPOINT,
             "state": "pending",
-            "required_signal_names": Arg("required_signal_names"),
-            "approvers": Arg("approvers"),
+            **from_args("required_signal_names", "approvers"),
         },
     ),
     Wake("waitpoint_expiry", at=Arg("expires_at_ms")),
@@ -66,11 +74,7 @@ _ACTIVE = {
 }
 BOUND = Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE})
 BIND_WAITPOINT = Form("bind_waitpoint", BOUND)
-_WAITPOINT_KEY = (
-    Cond("partition_key", "=", Arg("partition_key")),
-    Cond("waitpoint_id", "=", Arg("waitpoint_id")),
-)
-WAITPOINT_UNCHANGED = (*_WAITPOINT_KEY, Cond("version", "=", Arg("version")))
+WAITPOINT_UNCHANGED = by_args("partition_key", "waitpoint_id", "version")
 REBIND_WAITPOINT = Form(
     "rebind_waitpoint",
     Update(
@@ -78,18 +82,15 @@ REBIND_WAITPOINT = Form(
         WAITPOINT_UNCHANGED,
         {
             **_ACTIVE,
-            **{
-                c: Arg(c)
-                for c in (
-                    "token_kid",
-                    "token_digest",
-                    "created_at_ms",
-                    "expires_at_ms",
-                    "waitpoint_key",
-                    "attempt_index",
-                )
-            },
-            "payload_schema": Arg("payload_schema"),
+            **from_args(
+                "token_kid",
+                "token_digest",
+                "created_at_ms",
+                "expires_at_ms",
+                "waitpoint_key",
+                "attempt_index",
+                "payload_schema",
+            ),
             **dict.fromkeys(
                 ("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")
             ),
@@ -124,11 +125,7 @@ TAG_SIGNALS = Form(
     Update(WAITPOINT, WAITPOINT_UNCHANGED, {"version": Add(1)}),
     UpdateMany(
         SIGNAL,
-        (
-            Cond("partition_key", "=", After("partition_key")),
-            Cond("execution_id", "=", After("execution_id")),
-            Cond("waitpoint_id", "=", After("waitpoint_id")),
-        ),
+        by_row("partition_key", "execution_id", "waitpoint_id"),
         {"suspension_id": Arg("suspension_id")},
     ),
 )
@@ -145,17 +142,12 @@ CLOSE_WAITPOINT = Form(
         },
     ),
 )
-# A signal is guarded by the version of its execution: one that was decided before the close must
-# look again.
-LOOK_AGAIN = Form(
+# The version of the execution guards a signal: one that was decided before the close is refused.
+BUMP_VERSION = Form(
     "look_again",
     Update(
         EXEC,
-        (
-            Cond("partition_key", "=", Arg("partition_key")),
-            Cond("execution_id", "=", Arg("execution_id")),
-            Cond("current_suspension_id", "=", Arg("suspension_id")),
-        ),
+        (*KEY, Cond("current_suspension_id", "=", Arg("suspension_id"))),
         {"version": Add(1), "last_mutation_at": Now()},
     ),
 )
@@ -172,27 +164,23 @@ def bind(
     *,
     buffered: bool,
 ) -> list[Plan]:
-    """A waitpoint takes part in a suspension. `buffered`: signals have arrived on it already."""
+    """Binds a waitpoint to a suspension. `buffered`: it has signals already."""
     ident = fields.execution_id
-    names = json.dumps(
-        conditions.required_names(args.resume_condition, bound.waitpoint_key), ensure_ascii=False
-    )
+    names = conditions.required_names(args.resume_condition, bound.waitpoint_key)
     values = {
         "partition_key": ident.partition_index,
         "waitpoint_id": binding.waitpoint_id,
         "suspension_id": args.suspension_id,
-        "required_signal_names": names,
+        "required_signal_names": json.dumps(names, ensure_ascii=False),
         "expires_at_ms": args.timeout_at,
         "now": now,
     }
-    at = ident.partition_index
     if isinstance(binding, UsePending):
         assert stored is not None
         activate = ACTIVATE_WAITPOINT(**values, version=stored.version)
         if not buffered:
             return [activate]
-        tag = {**values, "version": stored.version + 1}
-        return [activate, TAG_SIGNALS(**{name: tag[name] for name in TAG_SIGNALS.args})]
+        return [activate, TAG_SIGNALS(**values, version=stored.version + 1)]
     fresh = {
         **values,
         "execution_id": ident.uuid,
@@ -205,8 +193,7 @@ def bind(
     }
     if stored is None:
         return [BIND_WAITPOINT(**fresh)]
-    again = {**fresh, "version": stored.version}
-    return [REBIND_WAITPOINT(**{name: again[name] for name in REBIND_WAITPOINT.args})]
+    return [REBIND_WAITPOINT(**fresh, version=stored.version)]
 
 
 def create_waitpoint(
@@ -218,10 +205,10 @@ def create_waitpoint(
     now: int,
     expires_at: int,
     names: Sequence[str] = (),
-    payload_schema: dict[str, Any] | None = None,
+    payload_schema: Values | None = None,
     approvers: Sequence[str] = (),
 ) -> Plan:
-    """`names` are the only signals it takes while it is pending; none means any."""
+    """`names` are the only signals that it takes while it is pending; none means any."""
     return CREATE_WAITPOINT(
         **held_by(fields),
         waitpoint_id=waitpoint_id,
@@ -236,61 +223,49 @@ def create_waitpoint(
     )
 
 
-def encode_schema(schema: dict[str, Any] | None) -> str | None:
+def encode_schema(schema: Values | None) -> str | None:
     return None if schema is None else json.dumps(schema, separators=(",", ":"))
 
 
 def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:
-    """A pending waitpoint whose signals were enough, if the lease still holds; nothing else
-    changes.
-    """
-    held = HOLD(**held_by(fields))
-    consumed = CONSUME_WAITPOINT(
-        partition_key=stored.partition_key,
-        waitpoint_id=stored.waitpoint_id,
-        version=stored.version,
-        now=now,
-    )
-    return [held, consumed]
+    """Closes a pending waitpoint whose signals satisfy the condition, if the lease still holds."""
+    return [HOLD(**held_by(fields)), CONSUME_WAITPOINT(**_named(stored), now=now)]
 
 
 def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
-    """Ends a waitpoint, not the suspension it may belong to."""
+    """Closes a waitpoint; the suspension that it may belong to stays open."""
     if stored is None or stored.execution_id != execution:
         return Reject(Contention(ContentionKind.WAITPOINT_NOT_FOUND))
     if stored.state in ("closed", "expired"):
         return Return("already_closed")
     if not stored.is_open:
         return Reject(StateError(StateKind.WAITPOINT_NOT_OPEN, stored.state))
-    first = (_look_again(stored),) if stored.state == "active" else ()
-    return Commit(closing(stored, reason), "closed", first)
-
-
-def _look_again(stored: Waitpoint) -> Plan:
-    return LOOK_AGAIN(
+    if stored.state != "active":
+        return Commit(closing(stored, reason), "closed")
+    bump = BUMP_VERSION(
         partition_key=stored.partition_key,
         execution_id=stored.execution_id,
         suspension_id=stored.suspension_id,
     )
+    return Commit(closing(stored, reason), "closed", (bump,))
+
+
+def _named(stored: Waitpoint) -> dict[str, object]:
+    return {
+        "partition_key": stored.partition_key,
+        "waitpoint_id": stored.waitpoint_id,
+        "version": stored.version,
+    }
 
 
 def closing(stored: Waitpoint, reason: str) -> Plan:
-    return CLOSE_WAITPOINT(
-        partition_key=stored.partition_key,
-        waitpoint_id=stored.waitpoint_id,
-        version=stored.version,
-        reason=reason,
-    )
+    return CLOSE_WAITPOINT(**_named(stored), reason=reason)
 
 
 def signal_limit(policy_text: str | None, ident: ExecutionId, args: DeliverSignalArgs) -> int:
-    """How many signals an execution takes in all: the smaller of what its policy and this call say;
-    0 for any number.
-    """
+    """How many signals an execution takes: the smaller limit of policy and call; 0 is no limit."""
     policy = stored_policy(policy_text, ident)
-    stated = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
-    limits = (
-        args.max_signals_per_execution,
-        0 if stated == MAX_SIGNALS else stated,
-    )  # the default is that of the call
+    limit = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
+    # The policy's default means that only the call limits.
+    limits = (args.max_signals_per_execution, 0 if limit == MAX_SIGNALS else limit)
     return min((each for each in limits if each), default=0)
