@@ -171,13 +171,9 @@ class Run:
             done = self._nemesis.done
             ended = decode_cursor(saved_cursor(self._folder, COMPLETION_EVENTS), "chaos")
             self._say(
-                (
-                    f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, terms "
-                    f"{done['term']}, "
-                )(
-                    f"self-kills {self._fleet.self_kills}, restarts "
-                    f"{sum(self._outages.done.values())}, ends seen {ended}"
-                )
+                f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, "
+                f"terms {done['term']}, self-kills {self._fleet.self_kills}, "
+                f"restarts {sum(self._outages.done.values())}, ends seen {ended}"
             )
 
     def _say(self, text: str) -> None:

@@ -67,10 +67,12 @@ async def test_verify_of_a_healthy_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "invariant"),
     [
-        (("INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms, partition_key, "
-"namespace) ")
-         ("SELECT execution_id, outcome, occurred_at_ms, partition_key, namespace FROM "
-"ff_completion_event LIMIT 1"), "I2"),
+        (
+            "INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms, "
+            "partition_key, namespace) SELECT execution_id, outcome, occurred_at_ms, "
+            "partition_key, namespace FROM ff_completion_event LIMIT 1",
+            "I2",
+        ),
         ("UPDATE ff_exec_core SET lease_epoch = 0", "I4"),
         ("UPDATE ff_lease_event SET lease_epoch = lease_epoch + 7 WHERE event_type = 'revoked'", "I5"),
         ("DELETE FROM ff_attempt", "I7"),

@@ -23,7 +23,7 @@ from flowfabric.model.stream import (
 )
 from flowfabric.plan import Applied, Arg, Form, Update
 from flowfabric.rules.streams.merge_patch import merge
-from flowfabric.rules.streams.stream_forms import _STREAM as OF_STREAM
+from flowfabric.rules.streams.stream_forms import STREAM as OF_STREAM
 from flowfabric.rules.streams.stream_forms import SUMMARY
 from flowfabric.testing import ManualClock
 

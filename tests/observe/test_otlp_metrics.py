@@ -319,9 +319,8 @@ def test_the_otel_resource(
 
 def test_without_an_endpoint_nothing_is_imported() -> None:
     script = (
-        "import sys; sys.modules['opentelemetry'] = None\nfrom flowfabric.observe import "
-        "*\npush_from_environment(Metrics())()\n"
-    )(
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "from flowfabric.observe import *\npush_from_environment(Metrics())()\n"
         "import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = "
         "'http://127.0.0.1:1'\npush_from_environment(Metrics())"
     )
