@@ -112,7 +112,7 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 
 def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """The lease is current and live, and its attempt has time left. A late report is only counted."""
+    """The lease is live and its attempt has time left. A late report is only counted."""
     if (
         execution is None
         or execution.ownership_state != "leased"
