@@ -15,7 +15,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.streams.stream_watcher import StreamWatcher, frames_of
-from flowfabric.engine.streams.stream_writer import StreamWriters
+from flowfabric.engine.streams.stream_writer import StreamWriter
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
@@ -70,7 +70,7 @@ class Streams:
 
     def __init__(self, core: Core, leases: LeaseCache) -> None:
         self._core, self._store, self._leases = core, core.store, leases
-        self.writers = StreamWriters(
+        self.writer = StreamWriter(
             core.store,
             lambda fields: core.snapshots.load(
                 fields.execution_id, attempt_index=fields.attempt_index
@@ -85,13 +85,13 @@ class Streams:
         """Adds a frame to the stream of the attempt. It is written when this returns, and only while the lease holds."""
         fields = self._leases.fields(handle)
         check_frame(frame)
-        return (await self.writers.write(fields, (frame,), await self._store.now_ms()))[0]
+        return (await self.writer.write(fields, (frame,), await self._store.now_ms()))[0]
 
     async def append_frames(self, handle: Handle, frames: Sequence[Frame]) -> list[AppendOutcome]:
         """Several frames with consecutive ids, all or none."""
         fields = self._leases.fields(handle)
         check_batch(frames)
-        return await self.writers.write(fields, tuple(frames), await self._store.now_ms())
+        return await self.writer.write(fields, tuple(frames), await self._store.now_ms())
 
     # ---- reading
 
