@@ -162,7 +162,21 @@ async def test_an_exception_in_the_results_is_for_its_own_caller() -> None:
     ]
 
 
-@pytest.mark.parametrize("results", [[], [1], [1, 2, 3]])
+async def test_items_without_a_result_go_with_the_next_batch() -> None:
+    batches = []
+
+    async def run(_: str, items: list[int]) -> list[int]:
+        batches.append(items)
+        await asyncio.sleep(0)
+        return items[:2]
+
+    batcher: Batcher[str, int, int] = Batcher(run, 4)
+    calls = [batcher.submit("a", n) for n in range(5)]
+    assert await all_of(calls) == [0, 1, 2, 3, 4]
+    assert batches == [[0, 1, 2, 3], [2, 3, 4], [4]] and batcher.is_idle("a")
+
+
+@pytest.mark.parametrize("results", [[], [1, 2, 3]])
 async def test_a_wrong_number_of_results_is_an_error_for_all(results: list[int]) -> None:
     async def run(_: str, items: list[int]) -> list[int]:
         return results

@@ -45,11 +45,15 @@ class Batch(Generic[K, T, R]):
         return self._line.key
 
     def answer(self, results: Sequence[R | BaseException]) -> None:
-        """Gives each caller the result of its item, or the exception."""
-        if len(results) != len(self._answers):
-            error = RuntimeError(f"{len(results)} results for {len(self._answers)} items")
-            results = [error] * len(self._answers)
-        for answer, result in zip(self._answers, results, strict=True):
+        """Gives callers the results or exceptions of the first items; the others wait again."""
+        answers, count = self._answers, len(results)
+        if not 0 < count <= len(answers):
+            error = RuntimeError(f"{count} results for {len(answers)} items")
+            results = [error] * len(answers)
+        elif count < len(answers):
+            rest = zip(reversed(self.items[count:]), reversed(answers[count:]), strict=True)
+            self._line.waiting.extendleft(rest)
+        for answer, result in zip(answers, results, strict=False):
             if answer.done():
                 continue
             if not isinstance(result, BaseException):
@@ -69,8 +73,9 @@ class Batcher(Generic[K, T, R]):
 
     Calls of one turn of the event loop share a batch. Calls that come while `in_flight` batches
     of the key are in flight wait until one of them ends. `run` returns a result or an exception
-    per item; an exception that it raises is the answer to all of them. The item of a cancelled
-    caller is dropped unless its batch has started. A cancelled batch cancels its own calls only.
+    for each item, or for the first items if the others shall go with the next batch; an exception
+    that it raises is the answer to all items. The item of a cancelled caller is dropped unless
+    its batch has started. A cancelled batch cancels its own calls only.
 
     `fitting` returns how many of the first items go together. `idle` is called when no call of a
     key waits; the work that it returns runs like a batch. `fast` is offered each batch before

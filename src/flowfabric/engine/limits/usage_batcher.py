@@ -10,8 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from msgspec import Struct
-
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.limits.budget_reads import read_books
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind, EngineError
@@ -31,11 +30,6 @@ MAX_WARNED = 1_000
 Act = Callable[[UUID, Report], Awaitable[UsageResult]]
 
 
-class _Job(Struct):
-    report: Report
-    answer: asyncio.Future[UsageResult]
-
-
 async def pause(tries: int) -> None:
     """A counter that many report to moves all the time, so it is tried more often than anything else, at odd intervals."""
     if tries >= MAX_TRIES:
@@ -48,94 +42,53 @@ class UsageBatcher:
 
     def __init__(self, store: Store, act: Act, telemetry: TelemetrySlot) -> None:
         self._store, self._act, self._telemetry = store, act, telemetry
-        self._waiting: dict[UUID, list[_Job]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._reports: Batcher[UUID, Report, UsageResult] = Batcher(self._count, MAX_REPORTS)
         self._warned: dict[UUID, float] = {}
 
     def report(self, budget: UUID, report: Report) -> asyncio.Future[UsageResult]:
-        job = _Job(report, asyncio.get_running_loop().create_future())
-        queue = self._waiting.get(budget)
-        if queue is not None:
-            queue.append(job)
-            return job.answer
-        queue = self._waiting[budget] = [job]
-        task = asyncio.create_task(self._drain(budget, queue))
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._over(done, budget, queue))
-        return job.answer
-
-    def _over(self, task: asyncio.Task[None], budget: UUID, queue: list[_Job]) -> None:
-        """Whoever is left was waiting for a count that was cancelled, perhaps before it began."""
-        self._tasks.discard(task)
-        if self._waiting.get(budget) is queue:
-            del self._waiting[budget]
-        for job in queue:
-            job.answer.cancel()
+        return self._reports.submit(budget, report)
 
     async def finish(self) -> None:
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._reports.finish()
 
-    async def _drain(self, budget: UUID, queue: list[_Job]) -> None:
-        while queue:
-            jobs = queue[:MAX_REPORTS]
-            try:
-                await self._count(budget, jobs)
-            except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-            del queue[: len(jobs)]
-        del self._waiting[budget]
-
-    async def _count(self, budget: UUID, jobs: list[_Job]) -> None:
+    async def _count(
+        self, budget: UUID, reports: list[Report]
+    ) -> Sequence[UsageResult | EngineError]:
         """What may have consequences is counted on its own, after those that came before it."""
         tries = 0
-        while jobs:
-            reports = [job.report for job in jobs]
+        while True:
             books = await read_books(self._store, budget, reports)
             found = budgets.count(books, reports)
-            alone = self._first_to_act(books, jobs, found.results)
+            alone = self._first_to_act(books, reports, found.results)
             if alone == 0:
-                await self._alone(budget, jobs[0])
-                jobs = jobs[1:]
-                continue
+                return [self._noted(budget, await self._alone(budget, reports[0]))]
             if alone:
                 found = budgets.count(books, reports[:alone])
             plans = budgets.plans(books, found)
-            if plans and not isinstance(await self._store.commit_together(plans), Applied):
-                tries += 1
-                await pause(tries)
-                continue
-            for job, result in zip(jobs, found.results, strict=False):
-                self._answer(budget, job, result)
-            jobs = jobs[len(found.results) :]
+            if not plans or isinstance(await self._store.commit_together(plans), Applied):
+                return [self._noted(budget, result) for result in found.results]
+            tries += 1
+            await pause(tries)
 
     def _first_to_act(
-        self, books: BudgetRows, jobs: list[_Job], results: Sequence[object]
+        self, books: BudgetRows, reports: list[Report], results: Sequence[object]
     ) -> int | None:
-        for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
-            if isinstance(result, HardBreach) and budgets.acts(books.policy, job.report):
+        for at, (report, result) in enumerate(zip(reports, results, strict=True)):
+            if isinstance(result, HardBreach) and budgets.acts(books.policy, report):
                 return at
         return None
 
-    async def _alone(self, budget: UUID, job: _Job) -> None:
+    async def _alone(self, budget: UUID, report: Report) -> UsageResult | EngineError:
         try:
-            result: UsageResult | EngineError = await self._act(budget, job.report)
+            return await self._act(budget, report)
         except EngineError as error:
-            result = error
-        self._answer(budget, job, result)
+            return error
 
-    def _answer(self, budget: UUID, job: _Job, result: UsageResult | EngineError) -> None:
+    def _noted(self, budget: UUID, result: UsageResult | EngineError) -> UsageResult | EngineError:
         if isinstance(result, HardBreach):
             self._telemetry.listener.budget_hit(result.dimension)
             self._warn(budget, result)
-        if job.answer.done():
-            return
-        if isinstance(result, EngineError):
-            job.answer.set_exception(result)
-        else:
-            job.answer.set_result(result)
+        return result
 
     def _warn(self, budget: UUID, breach: HardBreach) -> None:
         """Once a minute and budget."""
