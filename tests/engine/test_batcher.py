@@ -213,6 +213,14 @@ async def test_a_caller_that_is_cancelled_before_its_batch_is_dropped() -> None:
     assert kinds(await all_of(calls)) == [int, int, asyncio.CancelledError, int]
 
 
+async def test_the_item_of_a_cancelled_caller_may_be_kept() -> None:
+    runs = Runs(keeps_cancelled=True)
+    calls = runs.submit(1, 2)
+    calls[0].cancel()
+    await runs.end(0)
+    assert runs.batches == [[1, 2]] and kinds(await all_of(calls)) == [asyncio.CancelledError, int]
+
+
 async def test_a_caller_that_is_cancelled_during_its_batch_does_not_disturb_the_others() -> None:
     runs = Runs()
     calls = runs.submit(1, 2)

@@ -75,7 +75,8 @@ class Batcher(Generic[K, T, R]):
     of the key are in flight wait until one of them ends. `run` returns a result or an exception
     for each item, or for the first items if the others shall go with the next batch; an exception
     that it raises is the answer to all items. The item of a cancelled caller is dropped unless
-    its batch has started. A cancelled batch cancels its own calls only.
+    its batch has started or `keeps_cancelled` is set. A cancelled batch cancels its own calls
+    only.
 
     `fitting` returns how many of the first items go together. `idle` is called when no call of a
     key waits; the work that it returns runs like a batch. `fast` is offered each batch before
@@ -89,11 +90,13 @@ class Batcher(Generic[K, T, R]):
         limit: int,
         *,
         in_flight: int = 1,
+        keeps_cancelled: bool = False,
         fitting: Callable[[Sequence[T]], int] | None = None,
         idle: Callable[[], Coroutine[None, None, None] | None] | None = None,
         fast: Callable[[Batch[K, T, R]], bool] | None = None,
     ) -> None:
         self._run, self._limit, self._in_flight = run, limit, in_flight
+        self._keeps_cancelled = keeps_cancelled
         self._fitting, self._idle, self._fast = fitting, idle, fast
         self._lines: dict[K, _Line[K, T, R]] = {}
         self._tasks: set[asyncio.Task[Sequence[R | BaseException] | None]] = set()
@@ -157,7 +160,7 @@ class Batcher(Generic[K, T, R]):
         answers: list[asyncio.Future[R]] = []
         while waiting and len(items) < self._limit:
             item, answer = waiting.popleft()
-            if not answer.done():
+            if self._keeps_cancelled or not answer.done():
                 items.append(item)
                 answers.append(answer)
         if self._fitting is not None and len(items) > 1:

@@ -42,7 +42,9 @@ class UsageBatcher:
 
     def __init__(self, store: Store, act: Act, telemetry: TelemetrySlot) -> None:
         self._store, self._act, self._telemetry = store, act, telemetry
-        self._reports: Batcher[UUID, Report, UsageResult] = Batcher(self._count, MAX_REPORTS)
+        self._reports: Batcher[UUID, Report, UsageResult] = Batcher(
+            self._count, MAX_REPORTS, keeps_cancelled=True
+        )
         self._warned: dict[UUID, float] = {}
 
     def report(self, budget: UUID, report: Report) -> asyncio.Future[UsageResult]:
