@@ -16,6 +16,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import (
     READS_PER_QUOTA,
@@ -110,11 +111,6 @@ class NextOpening(Struct, frozen=True):
         return NextOpening(min(times, default=None), self.busy or other.busy, as_of_ms, seen)
 
 
-class _Job(Struct):
-    claimer: Claimer
-    answer: asyncio.Future[tuple[list[Row], NextOpening]]
-
-
 class _QueueView(Struct):
     """The heads of some queues of a lane, with the quotas and budgets they are under. `behind`: queues with more rows."""
 
@@ -138,8 +134,9 @@ class GatedClaims:
     ) -> None:
         self._store, self._limit_cache, self._telemetry = store, limit_cache, telemetry
         self._quota_cache = quota_cache
-        self._waiting: dict[Place, list[_Job]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._claims: Batcher[Place, Claimer, tuple[list[Row], NextOpening]] = Batcher(
+            self._serve_all, MOST_JOBS, fitting=_fitting
+        )
         self._start: dict[Place, int] = {}
         self._usual: dict[Place, frozenset[str]] = {}
         self._known: dict[Place, NextOpening] = {}
@@ -147,38 +144,17 @@ class GatedClaims:
     async def claim(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
         assert claimer.namespace is not None, "a round serves one namespace"
         place = (claimer.lane, claimer.namespace)
-        job = _Job(claimer, asyncio.get_running_loop().create_future())
-        queue = self._waiting.get(place)
-        if queue is not None:
-            queue.append(job)
-        else:
-            self._waiting[place] = [job]
-            task = asyncio.create_task(self._drain(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return await job.answer
+        return await self._claims.submit(place, claimer)
 
     async def finish(self) -> None:
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._claims.finish()
 
-    async def _drain(self, place: Place) -> None:
-        while queue := self._waiting[place]:
-            jobs = _taken(queue)
-            try:
-                served, later = await self._serve(place, [job.claimer for job in jobs])
-            except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-                continue
-            self._remember(place, later)
-            for job, rows in zip(jobs, served, strict=True):
-                if not job.answer.done():
-                    job.answer.set_result((rows, later))
-        del self._waiting[
-            place
-        ]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+    async def _serve_all(
+        self, place: Place, claimers: list[Claimer]
+    ) -> list[tuple[list[Row], NextOpening]]:
+        served, later = await self._serve(place, claimers)
+        self._remember(place, later)
+        return [(rows, later) for rows in served]
 
     async def _serve(
         self, place: Place, claimers: list[Claimer]
@@ -186,7 +162,7 @@ class GatedClaims:
         """A part of the gates after the other, until everybody has something."""
         served: list[list[Row]] = [[] for _ in claimers]
         later = NextOpening()
-        for gates in self._parts(place, await self._limit_cache.gates(*place)) if claimers else ():
+        for gates in self._parts(place, await self._limit_cache.gates(*place)):
             asking = [at for at, rows in enumerate(served) if not rows]
             got, said = await self._round(place, gates, [claimers[at] for at in asking])
             for at, rows in zip(asking, got, strict=True):
@@ -436,20 +412,14 @@ def _later(closed: Sequence[Capacity], now_ms: int) -> NextOpening:
     )
 
 
-def _taken(queue: list[_Job]) -> list[_Job]:
-    """Those who go together; who gave up is left out."""
-    jobs: list[_Job] = []
+def _fitting(claimers: Sequence[Claimer]) -> int:
+    """How many of them ask for at most `MOST_ROWS` together."""
     rows = 0
-    while (
-        queue
-        and len(jobs) < MOST_JOBS
-        and (not jobs or rows + queue[0].claimer.wanted <= MOST_ROWS)
-    ):
-        job = queue.pop(0)
-        if not job.answer.done():
-            jobs.append(job)
-            rows += job.claimer.wanted
-    return jobs
+    for at, claimer in enumerate(claimers):
+        rows += claimer.wanted
+        if rows > MOST_ROWS:
+            return at
+    return len(claimers)
 
 
 def _position(candidate: Candidate) -> tuple[int, int, UUID]:
