@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.flows.member_cancels import MemberCancels
 from flowfabric.engine.telemetry import TelemetrySlot
@@ -40,6 +41,7 @@ log = logging.getLogger("flowfabric.flows")
 MAX_DEPTH = 50
 MAX_ROUND = 500
 MAX_BATCHES = 2
+MAX_CALLS = 10_000
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_EVENTS = 100
@@ -49,11 +51,6 @@ _EVENT_COLUMNS = ("event_id", "dispatched_at_ms", "outcome")
 _UPSTREAM_COLUMNS = Upstream.__struct_fields__
 _EDGE_STATE = ("edge_id", "dep_state")
 GroupKey = tuple[int, UUID, UUID]
-
-
-class _Job(Struct):
-    idents: Sequence[ExecutionId]
-    answer: asyncio.Future[Cascaded]
 
 
 class _Ending(Struct):
@@ -103,23 +100,20 @@ class Cascade:
         self._store = store
         self.members = MemberCancels(store, telemetry)
         self.children = ChildFlows(store, self._cancel_children, wake)
-        self._waiting: list[_Job] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._draining = 0
+        self._ends: Batcher[None, Sequence[ExecutionId], Cascaded] = Batcher(
+            self._follow,
+            MAX_CALLS,
+            in_flight=MAX_BATCHES,
+            keeps_cancelled=True,
+            idle=self._mark_untold,
+        )
         self._busy: set[GroupKey] = set()
         self._freed = asyncio.Event()
         self._untold: list[UUID] = []
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Never fails: what could not be done is left to the reconciler."""
-        job = _Job(idents, asyncio.get_running_loop().create_future())
-        self._waiting.append(job)
-        if self._draining < MAX_BATCHES:
-            self._draining += 1
-            task = asyncio.create_task(self._drain())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return job.answer
+        return self._ends.submit(None, idents)
 
     async def end_members(
         self,
@@ -152,39 +146,31 @@ class Cascade:
     @property
     def is_behind(self) -> bool:
         """So many wait that whoever ends more should wait as well."""
-        return len(self._waiting) >= MAX_ROUND
+        return self._ends.backlog(None) >= MAX_ROUND
 
     async def finish(self) -> None:
         """Waits until nothing is under way."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._ends.finish()
 
-    async def _drain(self) -> None:
+    async def _follow(self, _: None, ends: list[Sequence[ExecutionId]]) -> list[Cascaded]:
+        log.debug("looking for what waits for the ends of %s", ends[:5])
+        tally = Cascaded()
         try:
-            while self._waiting or self._untold:
-                if not self._waiting:
-                    await self._mark()
-                    continue
-                jobs, self._waiting = self._waiting, []
-                log.debug(
-                    "looking for what waits for the ends of %s", [job.idents for job in jobs[:5]]
-                )
-                tally = Cascaded()
-                try:
-                    tally = await self._run([ident for job in jobs for ident in job.idents])
-                except Exception:
-                    log.exception(
-                        "dependencies of %d ended executions are left to the reconciler", len(jobs)
-                    )
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_result(tally)
-        finally:
-            self._draining -= 1  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+            tally = await self._run([ident for idents in ends for ident in idents])
+        except Exception:
+            log.exception(
+                "dependencies of %d ended executions are left to the reconciler", len(ends)
+            )
+        return [tally] * len(ends)
 
-    async def _mark(self) -> None:
+    def _mark_untold(self) -> Coroutine[None, None, None] | None:
         """Completion events whose consequences have been seen to are told to be; that may wait until there is time."""
+        if not self._untold:
+            return None
         ended, self._untold = self._untold[:MAX_ROUND], self._untold[MAX_ROUND:]
+        return self._mark(ended)
+
+    async def _mark(self, ended: list[UUID]) -> None:
         try:
             read = ScanAll(
                 "completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, _EVENT_COLUMNS
