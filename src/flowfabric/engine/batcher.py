@@ -121,8 +121,9 @@ class Batcher(Generic[K, T, R]):
         line = self._lines.get(key)
         return 0 if line is None else len(line.waiting)
 
-    def is_idle(self, key: K) -> bool:
-        return key not in self._lines
+    def is_idle(self, *keys: K) -> bool:
+        """True when no call of these keys, or of any key, waits or is in a batch."""
+        return not self._lines.keys() & set(keys) if keys else not self._lines
 
     async def finish(self) -> None:
         """Waits until no call waits and no batch is in flight."""

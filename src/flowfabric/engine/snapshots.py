@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from flowfabric.errors import Corruption
@@ -20,6 +20,18 @@ from flowfabric.store.schema import TABLES
 
 CORE_COLUMNS = TABLES["ff_exec_core"].names[:-2]
 """All columns of an execution except payload and result, which come last and may be large."""
+T = TypeVar("T")
+
+
+async def load_one(store: Store, read: Read, kind: Callable[..., T]) -> T | None:
+    """The first row of a read as a struct, or None."""
+    rows = (await store.load((read,))).rows[0]
+    return kind(*rows[0]) if rows else None
+
+
+async def load_all(store: Store, read: Read, kind: Callable[..., T]) -> list[T]:
+    """The rows of a read as structs."""
+    return [kind(*row) for row in (await store.load((read,))).rows[0]]
 
 
 class Limits(Protocol):
