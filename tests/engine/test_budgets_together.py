@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flowfabric import Engine
+from flowfabric.engine import batcher
 from flowfabric.engine.limits import usage_batcher
 from flowfabric.errors import ValidationError
 from flowfabric.model.budget import MAX_AMOUNT, MAX_DIMENSIONS, HardBreach, UsageOk
@@ -133,9 +134,10 @@ async def test_a_reader_that_fails_answers_everybody_and_the_next_is_served(
 async def test_when_the_counting_is_cancelled_nobody_waits_for_ever(engine: Engine) -> None:
     ident = await budget(engine, {"a": 9})
     waiting = [asyncio.ensure_future(report(engine, ident, a=1)) for _ in range(2)]
-    await asyncio.sleep(0)
-    for task in engine.parts.budgets.batcher._tasks:
-        task.cancel()
+    for _ in range(2):  # the reports are submitted, then their batch starts
+        await asyncio.sleep(0)
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == batcher.TASK]
+    task.cancel()
     done = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(each) for each in done] == [asyncio.CancelledError] * 2
     assert await report(engine, ident, a=1) == OK

@@ -1,6 +1,4 @@
-"""A thousand who tail at once: one question for those who stand together, nobody left behind,
-nothing held.
-"""
+"""A thousand who tail at once: one question for those who stand together, nobody left behind, nothing held."""
 
 from __future__ import annotations
 
@@ -33,10 +31,8 @@ Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where questions are counted, the net that is out now and then is not to be among them on a
-    slow machine.
-    """
-    monkeypatch.setattr(stream_watcher, "NET_S", 600.0)
+    """Where questions are counted, the net that is out now and then is not to be among them on a slow machine."""
+    monkeypatch.setattr(stream_watcher, "POLL_S", 600.0)
 
 
 async def crowd(engine: Engine, after: str = "0-0", **said: Any) -> Crowd:
@@ -91,7 +87,9 @@ async def test_a_commit_wakes_each_of_its_stream_once_and_asks_once(
         assert {page.frames[0].id for page in pages} == {outcome.frame_id}
         assert loads.count == at, "one question for a hundred"
         assert (len(rings.times), set(rings.times.values())) == (at * TAILS, {1})
-    assert not engine.parts.streams.watcher._followed and not engine.parts.streams.joined
+    assert (
+        not engine.parts.streams.watcher.followers and engine.parts.streams.shared_reads.is_idle()
+    )
     assert not [topic for topic in engine.store.hub.waiters if topic[0] == "frames"]
 
 
@@ -122,20 +120,20 @@ async def test_what_a_tail_does_not_want_costs_one_question(
 
 async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the net has been drawn so often."""
-    real, drawn = engine.parts.streams.watcher._look, asyncio.Semaphore(0)
+    real, drawn = engine.parts.streams.watcher._poll, asyncio.Semaphore(0)
 
     async def look() -> None:
         await real()
         drawn.release()
 
-    monkeypatch.setattr(engine.parts.streams.watcher, "_look", look)
+    monkeypatch.setattr(engine.parts.streams.watcher, "_poll", look)
     async with asyncio.timeout(SOON_S):
         for _ in range(times):
             await drawn.acquire()
 
 
 async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_watcher, "NET_S", 0.02)
+    monkeypatch.setattr(stream_watcher, "POLL_S", 0.02)
     everybody = await crowd(engine)
     await looks(engine, 2, monkeypatch)
     pages = Loads(engine, monkeypatch, is_page)
@@ -153,9 +151,9 @@ async def test_closing_lets_everybody_go(engine: Engine) -> None:
         )
     assert len(found) == STREAMS * TAILS and all(isinstance(each, TransportError) for each in found)
     assert (
-        not engine.parts.streams.watcher._followed
-        and not engine.parts.streams.joined
-        and engine.parts.streams.watcher._task is None
+        not engine.parts.streams.watcher.followers
+        and engine.parts.streams.shared_reads.is_idle()
+        and not engine.parts.streams.watcher.is_running
     )
 
 

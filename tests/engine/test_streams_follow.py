@@ -236,7 +236,7 @@ async def test_a_follower_outlives_its_own_patience(
 async def test_a_follower_that_nobody_rings_for_sees_everything(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_watcher, "NET_S", 0.03)
+    monkeypatch.setattr(stream_watcher, "POLL_S", 0.03)
     monkeypatch.setattr(engine.store.hub, "announce", lambda *_: None)
     ident, handle = await running(engine)
     follower = Follower(engine, ident)

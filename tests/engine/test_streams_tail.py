@@ -266,7 +266,7 @@ async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(
     assert (
         "frames",
         ident.uuid,
-    ) not in engine.store.hub.waiters and not engine.parts.streams.watcher._followed
+    ) not in engine.store.hub.waiters and not engine.parts.streams.watcher.followers
 
 
 async def test_a_tail_that_is_given_up_leaves_nothing_behind(engine: Engine) -> None:
@@ -277,10 +277,12 @@ async def test_a_tail_that_is_given_up_leaves_nothing_behind(engine: Engine) -> 
     tail.cancel()
     with pytest.raises(asyncio.CancelledError):
         await tail
-    assert list(engine.parts.streams.watcher._followed.values()) == [1]
+    assert list(engine.parts.streams.watcher.followers.values()) == [1]
     await say(engine, handle, "a")
     assert len((await soon(other)).frames) == 1
-    assert not engine.parts.streams.watcher._followed and not engine.parts.streams.joined
+    assert (
+        not engine.parts.streams.watcher.followers and engine.parts.streams.shared_reads.is_idle()
+    )
 
 
 async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
@@ -290,14 +292,14 @@ async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
     async with asyncio.timeout(10):
         with pytest.raises(TransportError):
             await tail
-    assert not engine.parts.streams.watcher._followed
+    assert not engine.parts.streams.watcher.followers
 
 
 # ---- when nobody rings
 
 
 async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_watcher, "NET_S", 0.05)
+    monkeypatch.setattr(stream_watcher, "POLL_S", 0.05)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     deaf(engine, monkeypatch)
@@ -309,7 +311,7 @@ async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.M
 async def test_an_end_that_nobody_rang_for_is_found(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
-    monkeypatch.setattr(stream_watcher, "NET_S", 0.05)
+    monkeypatch.setattr(stream_watcher, "POLL_S", 0.05)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     await looked(engine, monkeypatch, looks)
@@ -319,7 +321,7 @@ async def test_an_end_that_nobody_rang_for_is_found(
 
 
 async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_watcher, "PAUSE_S", 0.01)
+    monkeypatch.setattr(stream_watcher, "RETRY_S", 0.01)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     failed = asyncio.Event()
@@ -340,7 +342,7 @@ async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.M
 async def test_a_watch_that_cannot_begin_lets_tails_wait(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_watcher, "PAUSE_S", 0.01)
+    monkeypatch.setattr(stream_watcher, "RETRY_S", 0.01)
     ident, handle = await running(engine)
     asked = 0
     last = engine.store.last_event
@@ -403,7 +405,7 @@ def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Until the net was out so many times."""
-    look, seen, enough = engine.parts.streams.watcher._look, 0, asyncio.Event()
+    look, seen, enough = engine.parts.streams.watcher._poll, 0, asyncio.Event()
 
     async def counted() -> None:
         nonlocal seen
@@ -412,7 +414,7 @@ async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) ->
         if seen >= count:
             enough.set()
 
-    monkeypatch.setattr(engine.parts.streams.watcher, "_look", counted)
+    monkeypatch.setattr(engine.parts.streams.watcher, "_poll", counted)
     if count:
         await enough.wait()
 

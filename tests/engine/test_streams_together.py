@@ -1,6 +1,4 @@
-"""Many who append at once: combined in order, each told only of its own, written once however often
-it is sent.
-"""
+"""Concurrent appends: combined in order, each with its own outcome, a numbered frame once."""
 
 from __future__ import annotations
 
@@ -296,18 +294,18 @@ async def test_a_stream_that_never_stands_still_is_given_up(
     _, handle = await begun(engine)
     read = stream_writer.StreamWriter._read
 
-    async def outrun(pen: Any, job: Any) -> Any:
-        known = await read(pen, job)
+    async def outrun(writer: Any, stream: Any, append: Any) -> Any:
+        found = await read(writer, stream, append)
         await Engine(engine.store).append_frame(handle, frame("other"))
-        return known
+        return found
 
     other = Engine(engine.store)
     with monkeypatch.context() as fast:
         fast.setattr(
             stream_writer.StreamWriter,
             "_read",
-            lambda pen, job: (outrun if pen._store is other.store and job.frames[0].seq else read)(
-                pen, job
+            lambda writer, stream, append: (outrun if append.frames[0].seq else read)(
+                writer, stream, append
             ),
         )
         with pytest.raises(Contention) as caught:
@@ -384,16 +382,16 @@ async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_PENS", 3)
+    monkeypatch.setattr(stream_writer, "MAX_STREAMS", 3)
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
         await asyncio.gather(*(say(engine, handle, "a", "b") for _, handle in held))
-    assert len(engine.parts.streams.writers._pens) <= 6
+    assert len(engine.parts.streams.writer._open) <= 6
     for ident, _ in held:
         assert await texts(engine, ident) == ["a", "b"] * 2
     _, handle = await running(engine)
     await say(engine, handle, "a")
-    assert len(engine.parts.streams.writers._pens) <= 6
+    assert len(engine.parts.streams.writer._open) <= 6
 
 
 async def test_closing_waits_for_what_was_accepted(
@@ -407,7 +405,7 @@ async def test_closing_waits_for_what_was_accepted(
         for n in range(310)
     ]
     await commits.reached.wait()
-    finishing = asyncio.create_task(engine.parts.streams.writers.finish())
+    finishing = asyncio.create_task(engine.parts.streams.writer.finish())
     for _ in range(5):
         await asyncio.sleep(0)
     assert not finishing.done()

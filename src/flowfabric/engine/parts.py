@@ -142,5 +142,5 @@ class Parts:
         await self.gated.finish()
         await self.core.cascade.finish()
         await self.budgets.batcher.finish()
-        await self.streams.writers.finish()
+        await self.streams.writer.finish()
         await self.streams.watcher.stop()

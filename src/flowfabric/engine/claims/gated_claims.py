@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 
-from msgspec import Struct
-
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.claims.claimed_rows import EXECUTION_ID, EXPIRES_AT_MS
 from flowfabric.engine.claims.claimer import Claimer
 from flowfabric.engine.claims.limit_cache import LimitCache
@@ -52,11 +52,6 @@ OPENING_FRESH_S = 1.0
 MAX_LANES = 10_000
 
 
-class _PendingClaim(Struct):
-    claimer: Claimer
-    answer: asyncio.Future[tuple[list[Row], NextOpening]]
-
-
 class GatedClaims:
     """One per engine."""
 
@@ -69,45 +64,26 @@ class GatedClaims:
     ) -> None:
         self._store, self._limit_cache, self._telemetry = store, limit_cache, telemetry
         self._quota_cache, self._reader = quota_cache, QueueReader(store, quota_cache)
-        self._pending: dict[Place, list[_PendingClaim]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._claims: Batcher[Place, Claimer, tuple[list[Row], NextOpening]] = Batcher(
+            self._serve_all, MAX_CLAIMS, fitting=_fitting
+        )
         self._first_gate: dict[Place, int] = {}
         self._openings: dict[Place, NextOpening] = {}
 
     async def claim(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
         assert claimer.namespace is not None, "a round serves one namespace"
         place = (claimer.lane, claimer.namespace)
-        claim = _PendingClaim(claimer, asyncio.get_running_loop().create_future())
-        pending = self._pending.get(place)
-        if pending is not None:
-            pending.append(claim)
-        else:
-            self._pending[place] = [claim]
-            task = asyncio.create_task(self._drain(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return await claim.answer
+        return await self._claims.submit(place, claimer)
 
     async def finish(self) -> None:
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._claims.finish()
 
-    async def _drain(self, place: Place) -> None:
-        """Serves claims until none is pending. No await separates that check from the removal."""
-        while pending := self._pending[place]:
-            batch = _next_batch(pending)
-            try:
-                served, opening = await self._serve(place, [claim.claimer for claim in batch])
-            except Exception as error:
-                for claim in batch:
-                    if not claim.answer.done():
-                        claim.answer.set_exception(error)
-                continue
-            self._remember(place, opening)
-            for claim, rows in zip(batch, served, strict=True):
-                if not claim.answer.done():
-                    claim.answer.set_result((rows, opening))
-        del self._pending[place]
+    async def _serve_all(
+        self, place: Place, claimers: list[Claimer]
+    ) -> list[tuple[list[Row], NextOpening]]:
+        served, opening = await self._serve(place, claimers)
+        self._remember(place, opening)
+        return [(rows, opening) for rows in served]
 
     async def _serve(
         self, place: Place, claimers: list[Claimer]
@@ -115,7 +91,7 @@ class GatedClaims:
         """Goes through the gates in parts, until every claimer has rows."""
         served: list[list[Row]] = [[] for _ in claimers]
         opening = NO_OPENING
-        parts = self._parts(place, await self._limit_cache.gates(*place)) if claimers else []
+        parts = self._parts(place, await self._limit_cache.gates(*place))
         for gates in parts:
             unserved = [at for at, rows in enumerate(served) if not rows]
             found, next_opening = await self._round(place, gates, [claimers[at] for at in unserved])
@@ -252,20 +228,14 @@ class GatedClaims:
             self._telemetry.listener.budget_hit(breach.dimension)
 
 
-def _next_batch(pending: list[_PendingClaim]) -> list[_PendingClaim]:
-    """Removes the claims of the next round; a cancelled claim is dropped."""
-    batch: list[_PendingClaim] = []
+def _fitting(claimers: Sequence[Claimer]) -> int:
+    """How many of them ask for at most `MAX_ROWS` together."""
     rows = 0
-    while (
-        pending
-        and len(batch) < MAX_CLAIMS
-        and (not batch or rows + pending[0].claimer.wanted <= MAX_ROWS)
-    ):
-        claim = pending.pop(0)
-        if not claim.answer.done():
-            batch.append(claim)
-            rows += claim.claimer.wanted
-    return batch
+    for at, claimer in enumerate(claimers):
+        rows += claimer.wanted
+        if rows > MAX_ROWS:
+            return at
+    return len(claimers)
 
 
 def _plain_shares(heads: QueueHeads, shared: Distribution) -> list[Share]:

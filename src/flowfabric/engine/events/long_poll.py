@@ -157,7 +157,7 @@ class LongPoll:
             return (
                 page.ended
                 or (page.is_over and not later_attempts)
-                or page.at_attempt > attempt_index
+                or page.current_attempt > attempt_index
             )
 
         key = key_of(execution, attempt_index)
@@ -168,7 +168,7 @@ class LongPoll:
             return FollowedPage(page.frames, attempt_index, page.frames[-1].id)
         if not enough(page):
             return FollowedPage((), attempt_index, after)
-        later = later_attempts and page.at_attempt > attempt_index
+        later = later_attempts and page.current_attempt > attempt_index
         return (
             FollowedPage((), attempt_index + 1, "0-0") if later else FollowedPage((), None, after)
         )

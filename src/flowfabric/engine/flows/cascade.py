@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import starmap
 from uuid import UUID
 
-from msgspec import Struct
-
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.flows.completion_marks import CompletionMarks
 from flowfabric.engine.flows.edge_resolver import EdgeResolver, EndedUpstream, Resolution
@@ -31,13 +30,9 @@ log = logging.getLogger("flowfabric.flows")
 
 MAX_DEPTH = 50
 MAX_ROUND = 500
-MAX_DRAINS = 2
+MAX_BATCHES = 2
+MAX_CALLS = 10_000
 MAX_CHILD_FLOWS = 10_000
-
-
-class _Request(Struct):
-    ended: Sequence[ExecutionId]
-    answer: asyncio.Future[Cascaded]
 
 
 class Cascade:
@@ -49,23 +44,20 @@ class Cascade:
         self.children = ChildFlows(store, self._cancel_children, wake)
         self.resolver = EdgeResolver(store, self.members)
         self._marks = CompletionMarks(store)
-        self._queue: list[_Request] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._draining = 0
+        self._ends: Batcher[None, Sequence[ExecutionId], Cascaded] = Batcher(
+            self._follow,
+            MAX_CALLS,
+            in_flight=MAX_BATCHES,
+            keeps_cancelled=True,
+            idle=self._marks.next_batch,
+        )
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Handles the ends of these executions.
 
         The answer never fails: errors are logged and left to the reconciler.
         """
-        request = _Request(idents, asyncio.get_running_loop().create_future())
-        self._queue.append(request)
-        if self._draining < MAX_DRAINS:
-            self._draining += 1
-            task = asyncio.create_task(self._drain())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return request.answer
+        return self._ends.submit(None, idents)
 
     async def end_members(
         self,
@@ -103,28 +95,14 @@ class Cascade:
     @property
     def is_behind(self) -> bool:
         """Whether the backlog is so long that callers must wait for it."""
-        return len(self._queue) >= MAX_ROUND
+        return self._ends.backlog(None) >= MAX_ROUND
 
     async def finish(self) -> None:
-        """Waits until the queue is empty."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        """Waits until no end waits and no batch is in flight."""
+        await self._ends.finish()
 
-    async def _drain(self) -> None:
-        try:
-            while self._queue or self._marks.is_waiting:
-                if self._queue:
-                    await self._answer_queue()
-                else:
-                    await self._marks.commit_batch()
-        finally:
-            # No await since the queue was found empty, so a request enqueued later starts a new
-            # drain.
-            self._draining -= 1
-
-    async def _answer_queue(self) -> None:
-        requests, self._queue = self._queue, []
-        ended = [ident for request in requests for ident in request.ended]
+    async def _follow(self, _: None, ends: list[Sequence[ExecutionId]]) -> list[Cascaded]:
+        ended = [ident for idents in ends for ident in idents]
         log.debug("cascade started", extra={"executions": len(ended)})
         tally = Cascaded()
         try:
@@ -134,9 +112,7 @@ class Cascade:
                 "cascade failed; its executions are left to the reconciler",
                 extra={"executions": len(ended)},
             )
-        for request in requests:
-            if not request.answer.done():
-                request.answer.set_result(tally)
+        return [tally] * len(ends)
 
     async def _run(self, idents: Sequence[ExecutionId]) -> Cascaded:
         resolved = cascaded = 0

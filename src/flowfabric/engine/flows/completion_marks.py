@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from uuid import UUID
 
 from msgspec import Struct
@@ -40,15 +40,17 @@ class CompletionMarks:
         self._store = store
         self._queue: list[UUID] = []
 
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self._queue)
-
     def add(self, ended: Iterable[UUID]) -> None:
         self._queue += ended
 
-    async def commit_batch(self) -> None:
+    def next_batch(self) -> Coroutine[None, None, None] | None:
+        """The commit of the next marks, or None when no mark waits."""
+        if not self._queue:
+            return None
         ended, self._queue = self._queue[:MAX_MARKS], self._queue[MAX_MARKS:]
+        return self._commit(ended)
+
+    async def _commit(self, ended: list[UUID]) -> None:
         try:
             plans = [
                 edge_forms.MARK_DISPATCHED(event_id=event.event_id)

@@ -10,8 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from msgspec import Struct
-
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.limits.budget_reads import load_for_reports
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind, EngineError
@@ -29,11 +28,6 @@ LONGEST_PAUSE_S = 0.05
 WARN_EVERY_S = 60.0
 MAX_WARNED = 1_000
 ReportAlone = Callable[[UUID, Report], Awaitable[UsageResult]]
-
-
-class _Pending(Struct):
-    report: Report
-    answer: asyncio.Future[UsageResult]
 
 
 async def pause(tries: int) -> None:
@@ -54,89 +48,50 @@ class UsageBatcher:
 
     def __init__(self, store: Store, report_alone: ReportAlone, telemetry: TelemetrySlot) -> None:
         self._store, self._report_alone, self._telemetry = store, report_alone, telemetry
-        self._queues: dict[UUID, list[_Pending]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._reports: Batcher[UUID, Report, UsageResult] = Batcher(
+            self._count, MAX_REPORTS, keeps_cancelled=True
+        )
         self._warned: dict[UUID, float] = {}
 
     def report(self, budget: UUID, report: Report) -> asyncio.Future[UsageResult]:
-        pending = _Pending(report, asyncio.get_running_loop().create_future())
-        queue = self._queues.get(budget)
-        if queue is not None:
-            queue.append(pending)
-            return pending.answer
-        queue = self._queues[budget] = [pending]
-        task = asyncio.create_task(self._drain(budget, queue))
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._drained(done, budget, queue))
-        return pending.answer
-
-    def _drained(self, task: asyncio.Task[None], budget: UUID, queue: list[_Pending]) -> None:
-        """Cancels the reports that a cancelled task leaves in its queue."""
-        self._tasks.discard(task)
-        if self._queues.get(budget) is queue:
-            del self._queues[budget]
-        for pending in queue:
-            pending.answer.cancel()
+        return self._reports.submit(budget, report)
 
     async def finish(self) -> None:
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._reports.finish()
 
-    async def _drain(self, budget: UUID, queue: list[_Pending]) -> None:
-        while queue:
-            batch = queue[:MAX_REPORTS]
-            try:
-                await self._count(budget, batch)
-            except Exception as error:
-                for pending in batch:
-                    if not pending.answer.done():
-                        pending.answer.set_exception(error)
-            del queue[: len(batch)]
-        del self._queues[budget]
-
-    async def _count(self, budget: UUID, batch: list[_Pending]) -> None:
-        """Counts a batch in order.
+    async def _count(
+        self, budget: UUID, reports: list[Report]
+    ) -> Sequence[UsageResult | EngineError]:
+        """Counts reports in order, and returns the results of the first ones.
 
         A report with consequences is counted alone, after those before it.
         """
         tries = 0
-        while batch:
-            reports = [pending.report for pending in batch]
+        while True:
             rows = await load_for_reports(self._store, budget, reports)
             counted = budgets.count(rows, reports)
             alone = _first_with_consequences(rows, reports, counted.results)
             if alone == 0:
-                await self._count_alone(budget, batch[0])
-                batch = batch[1:]
-                continue
+                return [self._noted(budget, await self._count_alone(budget, reports[0]))]
             if alone:
                 counted = budgets.count(rows, reports[:alone])
             plans = budgets.plans(rows, counted)
-            if plans and not isinstance(await self._store.commit_together(plans), Applied):
-                tries += 1
-                await pause(tries)
-                continue
-            for pending, result in zip(batch, counted.results, strict=False):
-                self._answer(budget, pending, result)
-            batch = batch[len(counted.results) :]
+            if not plans or isinstance(await self._store.commit_together(plans), Applied):
+                return [self._noted(budget, result) for result in counted.results]
+            tries += 1
+            await pause(tries)
 
-    async def _count_alone(self, budget: UUID, pending: _Pending) -> None:
+    async def _count_alone(self, budget: UUID, report: Report) -> UsageResult | EngineError:
         try:
-            result: UsageResult | EngineError = await self._report_alone(budget, pending.report)
+            return await self._report_alone(budget, report)
         except EngineError as error:
-            result = error
-        self._answer(budget, pending, result)
+            return error
 
-    def _answer(self, budget: UUID, pending: _Pending, result: UsageResult | EngineError) -> None:
+    def _noted(self, budget: UUID, result: UsageResult | EngineError) -> UsageResult | EngineError:
         if isinstance(result, HardBreach):
             self._telemetry.listener.budget_hit(result.dimension)
             self._warn(budget, result)
-        if pending.answer.done():
-            return
-        if isinstance(result, EngineError):
-            pending.answer.set_exception(result)
-        else:
-            pending.answer.set_result(result)
+        return result
 
     def _warn(self, budget: UUID, breach: HardBreach) -> None:
         """Once a minute and budget."""

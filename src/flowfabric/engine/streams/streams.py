@@ -1,21 +1,23 @@
-"""Output streams: a worker writes while it runs, and anybody follows."""
+"""Output streams: a worker appends frames while it runs, followers read them."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 
 from flowfabric.codec import frame_id
 from flowfabric.engine import validation
+from flowfabric.engine.batcher import Batcher
+from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.streams.stream_watcher import StreamWatcher, frames_of
-from flowfabric.engine.streams.stream_writer import StreamWriters
+from flowfabric.engine.snapshots import load_all, load_one
+from flowfabric.engine.streams.stream_watcher import StreamKey, StreamWatcher, frames_of
+from flowfabric.engine.streams.stream_writer import StreamWriter
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
@@ -29,7 +31,6 @@ from flowfabric.model.stream import (
     SummaryDocument,
     Visibility,
 )
-from flowfabric.plan import Applied
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.frames import check_batch, check_frame, decode_fields
 from flowfabric.rules.workers import retention
@@ -38,28 +39,55 @@ from flowfabric.store.port import Get, Scan
 DEFAULT_COUNT = 100
 FOLLOWED_PAGE = 1_000
 MAX_ATTEMPT_INDEX = 2**31 - 1
+MAX_SHARED = 10_000
 _SHOWN = ("ts_ms", "seq", "fields")
-Key = tuple[int, UUID, int]
+_KEY = ("partition_key", "execution_id", "attempt_index")
+
+
+class _FrameKey(NamedTuple):
+    """The key of a best-effort frame, column by column."""
+
+    partition_key: int
+    execution_id: UUID
+    attempt_index: int
+    ts_ms: int
+    seq: int
+
+
+class _Document(NamedTuple):
+    document_json: str
+    version: int
+    patch_kind: str
+    last_updated_ms: int
+    first_applied_ms: int
+
+
+class _PageRequest(Struct, frozen=True):
+    key: StreamKey
+    after: tuple[int, int] | None
+    upper: frame_id.UpperBound | None
+    count: int
+    index: str
 
 
 class Page(Struct, frozen=True):
-    """Frames, and how things stand with the attempt and its execution on the same snapshot."""
+    """Frames with the state of the attempt and its execution, from one snapshot."""
 
     frames: tuple[StreamFrame, ...]
-    known: bool
+    has_attempt: bool
     closed: tuple[int, str] | None
-    at_attempt: int
+    current_attempt: int
     ended: bool
 
     @property
     def is_over(self) -> bool:
-        """The attempt ended and cannot go on."""
+        """The attempt has ended and cannot resume."""
         return self.closed is not None and self.closed[1] not in streams.LEASE_LOST_CAUSES
 
     @property
     def never_comes(self) -> bool:
-        """There is no such attempt and will be none."""
-        return not self.known and self.ended
+        """The attempt does not exist and cannot be claimed any more."""
+        return not self.has_attempt and self.ended
 
     def shown(self) -> StreamFrames:
         return StreamFrames(self.frames, *(self.closed or (None, None)))
@@ -70,30 +98,30 @@ class Streams:
 
     def __init__(self, core: Core, leases: LeaseCache) -> None:
         self._core, self._store, self._leases = core, core.store, leases
-        self.writers = StreamWriters(
+        self.writer = StreamWriter(
             core.store,
             lambda fields: core.snapshots.load(
                 fields.execution_id, attempt_index=fields.attempt_index
             ),
         )
         self.watcher = StreamWatcher(core.store)
-        self.joined: dict[Any, asyncio.Task[Page | None]] = {}
+        self.shared_reads: Batcher[_PageRequest, None, Page | None] = Batcher(
+            self._read_shared, MAX_SHARED
+        )
 
     # ---- writing
 
     async def append_frame(self, handle: Handle, frame: Frame) -> AppendOutcome:
-        """Adds a frame to the stream of the attempt. It is written when this returns, and only
-        while the lease holds.
-        """
+        """Adds a frame to the stream of the attempt while the lease holds; it is then stored."""
         fields = self._leases.fields(handle)
         check_frame(frame)
-        return (await self.writers.write(fields, (frame,), await self._store.now_ms()))[0]
+        return (await self.writer.write(fields, (frame,), await self._store.now_ms()))[0]
 
     async def append_frames(self, handle: Handle, frames: Sequence[Frame]) -> list[AppendOutcome]:
-        """Several frames with consecutive ids, all or none."""
+        """Adds several frames with consecutive ids, all or none."""
         fields = self._leases.fields(handle)
         check_batch(frames)
-        return await self.writers.write(fields, tuple(frames), await self._store.now_ms())
+        return await self.writer.write(fields, tuple(frames), await self._store.now_ms())
 
     # ---- reading
 
@@ -106,14 +134,16 @@ class Streams:
         count_limit: int = DEFAULT_COUNT,
         visibility: Visibility = Visibility.All,
     ) -> StreamFrames:
-        """Frames of a range, both ends included, and whether the stream has ended. Of an unknown
-        stream there are none.
+        """Frames of a range, both ends included, and whether the stream has ended.
+
+        An unknown stream has no frames.
         """
         lower, upper = frame_id.lower_bound(from_), frame_id.upper_bound(to)
         frame_id.check_range(lower, upper)
         key = key_of(execution, attempt_index)
         after = None if lower is None else (lower[0], lower[1] - 1)
-        page = await self._page(key, after, upper, _count(count_limit), visible(visibility))
+        request = _PageRequest(key, after, upper, _count(count_limit), visible(visibility))
+        page = await self._read(request)
         return StreamFrames(()) if page is None else page.shown()
 
     async def tail_stream(
@@ -125,10 +155,9 @@ class Streams:
         count_limit: int = DEFAULT_COUNT,
         visibility: Visibility = Visibility.All,
     ) -> StreamFrames:
-        """Frames behind a cursor; if there are none, waits for some, or for the end, at most so
-        long. No connection is held.
+        """Frames after a cursor. Without any, waits up to `block_ms` for a frame or the end.
 
-        An attempt that may still be claimed is waited for too.
+        It also waits for an attempt that may still be claimed. It holds no connection.
         """
         behind = frame_id.after(after)
         key = key_of(execution, attempt_index)
@@ -142,129 +171,105 @@ class Streams:
             index,
             lambda page: page.closed is not None or page.never_comes,
         )
-        if not page.known:
+        if not page.has_attempt:
             raise NotFound("attempt", f"{attempt_index} of {execution}")
         return page.shown()
 
     async def read_summary(
         self, execution: ExecutionId, attempt_index: int
     ) -> SummaryDocument | None:
-        """The document the summary frames of an attempt have made so far."""
-        read = Get(
-            stream_forms.SUMMARY,
-            key_of(execution, attempt_index),
-            ("document_json", "version", "patch_kind", "last_updated_ms", "first_applied_ms"),
-        )
-        rows = (await self._store.load((read,))).rows[0]
-        return SummaryDocument(rows[0][0].encode(), *rows[0][1:]) if rows else None
+        """The document that the summary frames of an attempt have built so far."""
+        read = Get(stream_forms.SUMMARY, key_of(execution, attempt_index), _Document._fields)
+        found = await load_one(self._store, read, _Document)
+        return found and SummaryDocument(found.document_json.encode(), *found[1:])
 
     async def forget_live_frames(self, limit: int = 1_000) -> int:
-        """Drops best-effort frames past their time; how many."""
+        """Drops expired best-effort frames; returns how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
-        columns = ("partition_key", "execution_id", "attempt_index", "ts_ms", "seq")
-        rows = (
-            await self._store.load(
-                (Scan("expiring_frames", upto=now, limit=size, columns=columns),)
-            )
-        ).rows[0]
-        plans = [
-            stream_forms.FORGET_FRAME(**dict(zip(columns, row, strict=True)), now=now)
-            for row in rows
-        ]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
+        read = Scan("expiring_frames", upto=now, limit=size, columns=_FrameKey._fields)
+        return await commit_all(
+            self._store,
+            [
+                stream_forms.FORGET_FRAME(**frame._asdict(), now=now)
+                for frame in await load_all(self._store, read, _FrameKey)
+            ],
         )
 
     # ---- following
 
     async def tail(
         self,
-        key: Key,
+        key: StreamKey,
         after: tuple[int, int],
         wait_s: float,
         count: int,
         index: str,
         enough: Callable[[Page], bool],
     ) -> Page:
-        """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait
-        for.
+        """A page with frames or one that is `enough`, or the page at the end of the time.
+
+        The waiter is armed before each read, so a frame that is committed after the read wakes it.
         """
         until = time.monotonic() + wait_s
-        with self._store.hub.waiter(frames_of(key[1])) as bell:
-            watched = False
+        request = _PageRequest(key, after, None, count, index)
+        with self._store.hub.waiter(frames_of(key[1])) as waiter:
+            followed = False
             try:
                 while True:
-                    bell.arm()
-                    page = await self._shared_page(key, after, count, index)
+                    waiter.arm()
+                    page = await self.shared_reads.submit(request, None)
                     if page is None:
                         raise NotFound("execution", ExecutionId.of(key[0], key[1]))
                     left = until - time.monotonic()
                     if page.frames or enough(page) or left <= 0:
                         return page
-                    if not watched:
-                        watched = True
-                        await self.watcher.begin(key)
-                        continue  # what happened before the watch stood is looked at once more
-                    await bell.wait(left)
+                    if not followed:
+                        followed = True
+                        await self.watcher.follow(key)
+                        continue  # an end before the watch began wakes no follower: read again
+                    await waiter.wait(left)
             finally:
-                if watched:
-                    self.watcher.end(key)
+                if followed:
+                    self.watcher.unfollow(key)
 
-    async def _shared_page(
-        self, key: Key, after: tuple[int, int], count: int, index: str
-    ) -> Page | None:
-        """Many who stand at the same place and wake together ask once. Who comes after the question
-        is sent asks again.
+    async def _read_shared(
+        self, request: _PageRequest, callers: Sequence[None]
+    ) -> list[Page | None]:
+        """Followers at the same place that wake together share a read.
+
+        A read that has begun is not shared: it may be older than the event that woke the caller.
         """
-        asked = (key, after, count, index)
-        task = self.joined.get(asked)
-        if task is None:
-            task = self.joined[asked] = asyncio.create_task(self._asked(asked))
-        return await asyncio.shield(task)
+        return [await self._read(request)] * len(callers)
 
-    async def _asked(self, asked: Any) -> Page | None:
-        await asyncio.sleep(0)
-        key, after, count, index = asked
-        del self.joined[asked]
-        return await self._page(key, after, None, count, index)
-
-    async def _page(
-        self,
-        key: Key,
-        after: tuple[int, int] | None,
-        upper: frame_id.UpperBound | None,
-        count: int,
-        index: str,
-    ) -> Page | None:
-        """Frames and the state of the attempt on one snapshot; None where there is no such
-        attempt.
-        """
-        group = dict(zip(("partition_key", "execution_id", "attempt_index"), key, strict=True))
+    async def _read(self, request: _PageRequest) -> Page | None:
+        """Frames and the state of the attempt from one snapshot; None without the execution."""
+        key = request.key
+        group = dict(zip(_KEY, key, strict=True))
+        bound, bound_seq = request.upper or (None, None)
+        last = None if bound is None or bound_seq is None else (bound, bound_seq)
         loaded = await self._store.load(
             (
-                Scan(index, group, after, None if upper is None else upper[0], count, _SHOWN),
+                Scan(request.index, group, request.after, bound, request.count, _SHOWN),
                 Get("ff_attempt", key, streams.AttemptEnd.__struct_fields__),
                 Get("ff_exec_core", key[:2], streams.StreamExecution.__struct_fields__),
             )
         )
-        rows, attempt, execution = loaded.rows
-        if not execution:
+        rows, attempts, executions = loaded.rows
+        state = next((streams.StreamExecution(*row) for row in executions), None)
+        if state is None:
             return None
-        if upper is not None and upper[1] is not None:
-            rows = [row for row in rows if row[:2] <= upper]
-        state = streams.StreamExecution(*execution[0])
-        closed = streams.closure(state, streams.AttemptEnd(*attempt[0])) if attempt else None
+        attempt = next((streams.AttemptEnd(*row) for row in attempts), None)
         frames = tuple(
             StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields))
             for ts_ms, seq, fields in rows
+            if last is None or (ts_ms, seq) <= last
         )
-        return Page(frames, bool(attempt), closed, state.attempt_index, state.ended)
+        closed = None if attempt is None else streams.closure(state, attempt)
+        return Page(frames, attempt is not None, closed, state.attempt_index, state.ended)
 
 
-def key_of(execution: ExecutionId, attempt_index: int) -> Key:
+def key_of(execution: ExecutionId, attempt_index: int) -> StreamKey:
     if not isinstance(execution, ExecutionId):
         raise invalid("execution", "an ExecutionId", execution)
     return (
