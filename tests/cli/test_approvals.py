@@ -174,7 +174,7 @@ async def test_the_command_on_postgres() -> None:
     ("url", "says"),
     [
         ("nowhere.db", "nowhere.db: no such database file"),
-        ("memory://", "memory:// is seen by its own process only"),
+        ("memory://", "memory:// is visible to its own process only"),
         ("mysql://there", "not supported"),
     ],
 )

@@ -260,7 +260,7 @@ async def test_a_database_in_use_is_readable(path: Path) -> None:
         ),
         (("show", str(FLOW), "nowhere.db"), "nowhere.db: no such database file"),
         (("list", "nowhere.db"), "nowhere.db: no such database file"),
-        (("list", "memory://"), "memory:// is seen by its own process only"),
+        (("list", "memory://"), "memory:// is visible to its own process only"),
         (("list", "mysql://there"), "not supported"),
         (("list", "OTHER"), "not a FlowFabric database"),
         (("show", str(FLOW), "DB", "--dot", "--svg"), "only one of them is accepted"),

@@ -117,7 +117,7 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
         (("EX", "WP", "nowhere.db", "--token", "TOKEN"), "nowhere.db: no such database file"),
         (
             ("EX", "WP", "memory://", "--token", "TOKEN"),
-            "memory:// is seen by its own process only",
+            "memory:// is visible to its own process only",
         ),
         (("EX", "WP", "OTHER", "--token", "TOKEN"), "not a FlowFabric database"),
         ((NOBODY, "WP", "DB", "--token", "TOKEN"), f"execution {NOBODY} not found"),

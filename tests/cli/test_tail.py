@@ -368,7 +368,7 @@ def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
         (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
         ((IDENT,), "or set FLOWFABRIC_DB"),
         ((IDENT, "--db", "nowhere.db"), "nowhere.db: no such database file"),
-        ((IDENT, "--db", "memory://"), "memory:// is seen by its own process only"),
+        ((IDENT, "--db", "memory://"), "memory:// is visible to its own process only"),
         ((IDENT, "--db", "x.db", "--after", "soon"), "--after: expected the id of a frame"),
     ],
 )

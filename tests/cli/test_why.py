@@ -109,7 +109,7 @@ async def test_the_command_on_postgres() -> None:
         (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
         (("a\x1b[31mb", "--db", "x.db"), "ID: expected an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
-        ((UNKNOWN, "--db", "memory://"), "memory:// is seen by its own process only"),
+        ((UNKNOWN, "--db", "memory://"), "memory:// is visible to its own process only"),
         ((UNKNOWN, "--db", "mysql://there"), "not supported"),
         ((UNKNOWN,), "or set FLOWFABRIC_DB"),
     ],

@@ -14,7 +14,7 @@ from flowfabric.cli.database import database_url, with_reader
 from flowfabric.cli.text import EXECUTION_ID, clean, not_found, utc
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
@@ -62,7 +62,7 @@ def run(text: str, url: str | None, limit: int | None, console: Console, *, as_j
 
 def _subject(text: str) -> ExecutionId | UUID:
     try:
-        return ExecutionId(text) if text.startswith("{") else UUID(text)
+        return ExecutionId(text) if text.startswith("{") else parse_uuid(text)
     except (ExecutionIdError, ValueError):
         raise ConfigError(
             f"ID: expected an execution id such as {EXECUTION_ID}, in quotes because of the "
