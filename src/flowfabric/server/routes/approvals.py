@@ -168,11 +168,12 @@ async def answer(request: ApiRequest) -> Reply:
                 "Not one of the answers",
                 "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>",
             )
-        key = f"link:{body.who}:{body.answer}"
+        name = f"{waitpoint.waitpoint_id}/{body.t}/{body.who}/{body.answer}"
+        ident = uuid5(NAMESPACE_URL, name)
         signal = DeliverSignalArgs(
             execution_id=request.execution(),
             waitpoint_id=waitpoint.waitpoint_id,
-            signal_id=uuid5(NAMESPACE_URL, f"{waitpoint.waitpoint_id}/{key}"),
+            signal_id=ident,
             waitpoint_token=body.t,
             signal_name=body.answer,
             signal_category="approval",
@@ -180,7 +181,7 @@ async def answer(request: ApiRequest) -> Reply:
             source_identity=body.who,
             payload=_payload(waitpoint, body.payload),
             comment=body.comment,
-            idempotency_key=key[:256],
+            idempotency_key=f"link:{ident}",
         )
     except EngineError as error:
         return _refused(error)
