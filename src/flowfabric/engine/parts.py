@@ -90,44 +90,21 @@ class Parts:
         self.subscriptions = Subscriptions(core)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
         self.long_poll = LongPoll(core, self.subscriptions, self.streams, self.steps, idle_poll)
-        self._parts = {
-            type(part).__name__: part
-            for part in (
-                create,
-                lanes,
-                actions,
-                Queries(core),
-                Explain(core),
-                History(core),
-                QueueCounts(core),
-                claims,
-                Grants(core, routing, admission, self.limit_cache, lanes, actions),
-                routing,
-                Holder(core, self.leases, claims),
-                NamedCalls(core),
-                Recovery(core, admission, claims),
-                FlowBuilds(core, self.leases, create, lanes),
-                FlowQueries(core),
-                dependencies,
-                Replays(core, dependencies),
-                cancels,
-                SiblingCancels(core),
-                Suspend(core, self.leases),
-                signals,
-                WaitpointQueries(core),
-                keys,
-                self.budgets,
-                upkeep,
-                quotas,
-                QuotaMaintenance(core, quotas, actions),
-                self.streams,
-                self.long_poll,
-                WorkerRegistry(core, routing),
-                Schedules(core),
-                self.steps,
-                Retention(core, quota_cache),
-            )
-        }
+        self._parts: dict[str, object] = {}
+        self._add(create, lanes, actions)
+        self._add(Queries(core), Explain(core), History(core), QueueCounts(core))
+        self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
+        self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
+        self._add(Recovery(core, admission, claims))
+        self._add(FlowBuilds(core, self.leases, create, lanes), FlowQueries(core))
+        self._add(dependencies, Replays(core, dependencies), cancels, SiblingCancels(core))
+        self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
+        self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
+        self._add(self.streams, self.long_poll, self.steps)
+        self._add(WorkerRegistry(core, routing), Schedules(core), Retention(core, quota_cache))
+
+    def _add(self, *parts: object) -> None:
+        self._parts |= {type(part).__name__: part for part in parts}
 
     def named(self, declared_by: str) -> object:
         return self._parts[declared_by]

@@ -38,7 +38,7 @@ class LeaderOnly:
         self._running: Supervisor | None = None
         self._grace_s = GRACE_S
         self._stopping = asyncio.Event()
-        self._onlooker: Telemetry = NO_TELEMETRY
+        self._listener: Telemetry = NO_TELEMETRY
 
     @property
     def leads(self) -> bool:
@@ -54,10 +54,10 @@ class LeaderOnly:
             and (running is None or running.is_running)
         )
 
-    def watched_by(self, onlooker: Telemetry) -> None:
-        self._onlooker = onlooker
+    def watched_by(self, listener: Telemetry) -> None:
+        self._listener = listener
         if self._running is not None:
-            self._running.watched_by(onlooker)
+            self._running.watched_by(listener)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
@@ -83,7 +83,7 @@ class LeaderOnly:
 
     async def _lead(self) -> None:
         async with self._make() as supervisor:
-            supervisor.watched_by(self._onlooker)
+            supervisor.watched_by(self._listener)
             supervisor.start()
             self._running = supervisor
             try:

@@ -25,14 +25,14 @@ class Loops(Protocol):
 
     async def stop(self, grace_s: float) -> None: ...
 
-    def watched_by(self, onlooker: Telemetry) -> None: ...
+    def watched_by(self, listener: Telemetry) -> None: ...
 
 
 class LoopThread:
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Loops]]) -> None:
         self._opened = opened
         self.inside: Loops | None = None
-        self._onlooker: Telemetry = NO_TELEMETRY
+        self._listener: Telemetry = NO_TELEMETRY
         self._began = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -48,10 +48,10 @@ class LoopThread:
     def leads(self) -> bool:
         return self.inside is not None and bool(getattr(self.inside, "leads", True))
 
-    def watched_by(self, onlooker: Telemetry) -> None:
-        self._onlooker = onlooker
+    def watched_by(self, listener: Telemetry) -> None:
+        self._listener = listener
         if self.inside is not None:
-            self.inside.watched_by(onlooker)
+            self.inside.watched_by(listener)
 
     def start(self) -> None:
         self._thread.start()
@@ -89,7 +89,7 @@ class LoopThread:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with self._opened() as loops:
-            loops.watched_by(self._onlooker)
+            loops.watched_by(self._listener)
             loops.start()
             self.inside = loops
             self._began.set()

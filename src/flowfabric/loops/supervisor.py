@@ -157,8 +157,8 @@ class Supervisor:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks, self._restarts = {}, {}
 
-    def watched_by(self, onlooker: Telemetry) -> None:
-        self._engine.watched_by(onlooker)
+    def watched_by(self, listener: Telemetry) -> None:
+        self._engine.watched_by(listener)
 
     async def _run_cycle(self, loop: Loop) -> int:
         began = time.perf_counter()

@@ -1,6 +1,4 @@
-"""Rows of the outboxes as subscribers receive them. By position, for whoever catches up reads very
-many.
-"""
+"""Rows of the outboxes as events. Read by position: a subscriber that catches up reads many."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, FollowedPage, StreamFrame
 
 MAX_POLL_MS = 30_000
 LOOK_S = 5.0
-"""Should a wake-up be lost, whoever waits looks by himself."""
+"""The longest sleep: a lost wake-up delays a waiter no longer than this."""
 MAX_EVENTS = 1_000
 MAX_POLLED_LANES = 256
 Ask = Callable[[int, str], Awaitable[FollowedPage]]

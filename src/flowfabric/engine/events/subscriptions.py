@@ -121,7 +121,7 @@ class Subscription(Generic[Event]):
         return self
 
     def close(self) -> None:
-        """Ends the iteration behind what is in hand; whoever waits in it is released."""
+        """Ends the iteration after the events already read, and releases a waiting reader."""
         self._open = False
         self._store.hub.ring(((self._channel, None),))
 
