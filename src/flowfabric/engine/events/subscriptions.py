@@ -140,9 +140,9 @@ class Subscription(Generic[Event]):
         """At most `size` of the next events; without any, waits up to `wait_s` for some."""
         await self._start()
         until = time.monotonic() + wait_s
-        with self._store.hub.waiter((self._channel, None)) as bell:
+        with self._store.hub.waiter((self._channel, None)) as waiter:
             while True:
-                bell.arm()
+                waiter.arm()
                 if self._trim_unknown:
                     await self._check_trimmed()
                 self._page_size = size
@@ -153,7 +153,7 @@ class Subscription(Generic[Event]):
                 left = until - time.monotonic()
                 if left <= 0:
                     return []
-                await bell.wait(min(left, IDLE_POLL_S))
+                await waiter.wait(min(left, IDLE_POLL_S))
 
     def pass_over_trimmed(self) -> None:
         """Continues after the trimmed events, once their loss has been reported."""
@@ -162,16 +162,16 @@ class Subscription(Generic[Event]):
     async def _refill(self) -> bool:
         """Waits for events; False when the subscription is closed."""
         await self._start()
-        with self._store.hub.waiter((self._channel, None)) as bell:
+        with self._store.hub.waiter((self._channel, None)) as waiter:
             while self._open:
-                bell.arm()
+                waiter.arm()
                 if self._trim_unknown:
                     await self._check_trimmed()
                 if await self._read_page():
                     if self._ready:
                         return True
                 elif self._open:
-                    await bell.wait(IDLE_POLL_S)
+                    await waiter.wait(IDLE_POLL_S)
         return False
 
     async def _read_page(self) -> bool:
