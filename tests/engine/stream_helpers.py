@@ -1,11 +1,9 @@
-"""What the tests of output streams share: frames in one word, what a stream holds, and tails that
-have gone to sleep.
-"""
+"""Helpers of the tests of output streams: frames, the content of a stream, waiting tails."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -29,6 +27,8 @@ from flowfabric.model.stream import (
 )
 from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
+
+from .helpers import running
 
 PATCH = DurableSummary()
 LIVE = BestEffortLive(5_000)
@@ -131,3 +131,15 @@ class Loads:
 
 
 KEPT = Visibility.ExcludeBestEffort
+
+
+async def begun(engine: Engine, **said: Any) -> tuple[Any, Handle]:
+    """A stream whose state the engine knows, so an append needs no read."""
+    ident, handle = await running(engine, **said)
+    await say(engine, handle, "first")
+    return ident, handle
+
+
+def answers(found: Sequence[Any]) -> list[AppendOutcome]:
+    assert all(isinstance(each, AppendOutcome) for each in found), found
+    return list(found)

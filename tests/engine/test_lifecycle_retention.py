@@ -322,4 +322,5 @@ async def test_a_child_is_kept_until_its_parent_has_ended(
     clock.advance(2 * DAY_MS)
     assert await engine.trim_retention("child") == 0
     await engine.cancel_execution(CancelExecutionArgs(execution_id=parent))
+    await engine.finish()
     assert await engine.trim_retention("child") == 1

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.streams import stream_watcher
-from flowfabric.errors import EngineError, NotFound, TransportError
+from flowfabric.errors import NotFound, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
@@ -293,130 +292,6 @@ async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
         with pytest.raises(TransportError):
             await tail
     assert not engine.parts.streams.watcher.followers
-
-
-# ---- when nobody rings
-
-
-async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_watcher, "POLL_S", 0.05)
-    ident, handle = await running(engine)
-    tail = await tailing(engine, ident)
-    deaf(engine, monkeypatch)
-    await say(engine, handle, "unheard")
-    assert [f.payload for f in (await soon(tail)).frames] == [b"unheard"]
-
-
-@pytest.mark.parametrize("looks", [0, 2], ids=["before the first look", "after some looks"])
-async def test_an_end_that_nobody_rang_for_is_found(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int
-) -> None:
-    monkeypatch.setattr(stream_watcher, "POLL_S", 0.05)
-    ident, handle = await running(engine)
-    tail = await tailing(engine, ident)
-    await looked(engine, monkeypatch, looks)
-    deaf(engine, monkeypatch)
-    await engine.complete(handle)
-    assert (await soon(tail)).closed_reason == "attempt_success"
-
-
-async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_watcher, "RETRY_S", 0.01)
-    ident, handle = await running(engine)
-    tail = await tailing(engine, ident)
-    failed = asyncio.Event()
-    read = engine.store.read_events
-
-    async def broken(*asked: Any) -> Any:
-        if not failed.is_set():
-            failed.set()
-            raise TransportError("test", "away", backend_kind="other")
-        return await read(*asked)
-
-    monkeypatch.setattr(engine.store, "read_events", broken)
-    await engine.complete(handle)
-    await failed.wait()
-    assert (await soon(tail)).closed_reason == "attempt_success"
-
-
-async def test_a_watch_that_cannot_begin_lets_tails_wait(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream_watcher, "RETRY_S", 0.01)
-    ident, handle = await running(engine)
-    asked = 0
-    last = engine.store.last_event
-
-    async def broken(channel: str) -> int:
-        nonlocal asked
-        asked += 1
-        if asked < 3:
-            raise TransportError("test", "away", backend_kind="other")
-        return await last(channel)
-
-    monkeypatch.setattr(engine.store, "last_event", broken)
-    tail = await tailing(engine, ident)
-    await engine.complete(handle)
-    assert (await soon(tail)).closed_reason == "attempt_success"
-
-
-async def test_a_read_that_fails_is_told_to_the_tail(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ident, handle = await running(engine)
-    tails = [await tailing(engine, ident) for _ in range(3)]
-    await asleep(engine, ident, 3)
-    load = engine.store.load
-
-    async def broken(_: Any) -> Any:
-        raise TransportError("test", "away", backend_kind="other")
-
-    with monkeypatch.context() as away:
-        away.setattr(engine.store, "load", broken)
-        await engine.store.commit_many([])
-        engine.store.hub.ring([("frames", ident.uuid)])
-        found = await asyncio.gather(*tails, return_exceptions=True)
-    assert all(isinstance(each, EngineError) for each in found) and engine.store.load == load
-    await say(engine, handle, "a")
-    assert len((await engine.tail_stream(ident, 0)).frames) == 1
-
-
-def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the store rings for nobody; only the watch does, for those it knows to follow."""
-    hub = engine.store.hub
-    ring = hub.ring
-    monkeypatch.setattr(hub, "announce", lambda *_: None)
-
-    def only_frames(topics: Any) -> None:
-        ring(
-            [
-                topic
-                for topic in topics
-                if topic[0] == "frames" and topic[1] is not None and by_watch()
-            ]
-        )
-
-    def by_watch() -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.get_name() == "flowfabric-stream-watch"
-
-    monkeypatch.setattr(hub, "ring", only_frames)
-
-
-async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Until the net was out so many times."""
-    look, seen, enough = engine.parts.streams.watcher._poll, 0, asyncio.Event()
-
-    async def counted() -> None:
-        nonlocal seen
-        await look()
-        seen += 1
-        if seen >= count:
-            enough.set()
-
-    monkeypatch.setattr(engine.parts.streams.watcher, "_poll", counted)
-    if count:
-        await enough.wait()
 
 
 async def test_a_tail_waits_for_an_attempt_that_is_not_claimed_yet(engine: Engine) -> None:

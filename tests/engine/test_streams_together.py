@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
@@ -12,20 +11,16 @@ from flowfabric.connect import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.streams import stream_writer
 from flowfabric.errors import (
-    Contention,
     EngineError,
     ResourceExhausted,
-    TransportError,
     ValidationError,
 )
-from flowfabric.model.lease import Handle
 from flowfabric.model.stream import AppendOutcome, Frame
 from flowfabric.plan import Answer, Plan
 from flowfabric.testing import ManualClock
 
-from .helpers import claim, create, dump, running
-from .stream_helpers import frame, frames, ids, live, meta, patch, rising, say, texts
-from .suspend_helpers import claim_resumed, park_held, seed, signal
+from .helpers import claim, create, running
+from .stream_helpers import answers, begun, frame, frames, ids, meta, patch, rising, say, texts
 
 
 class Commits:
@@ -54,22 +49,10 @@ class Commits:
         return [len(plan.values[plan.form.args.index("frames")]) for plan in self.sent]
 
 
-async def begun(engine: Engine, **said: Any) -> tuple[Any, Handle]:
-    """A stream that is known to its engine, so that an append goes out without a look."""
-    ident, handle = await running(engine, **said)
-    await say(engine, handle, "first")
-    return ident, handle
-
-
-def answers(found: list[Any]) -> list[AppendOutcome]:
-    assert all(isinstance(each, AppendOutcome) for each in found), found
-    return found
-
-
 # ---- combined
 
 
-async def test_what_comes_while_one_is_under_way_goes_together(
+async def test_appends_during_a_commit_share_the_next(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await begun(engine)
@@ -120,7 +103,7 @@ async def test_many_streams_share_what_is_sent(
         assert await texts(engine, ident) == ["first", "0", "1", "2"]
 
 
-async def test_a_bad_patch_is_told_to_its_own_caller_alone(
+async def test_an_invalid_patch_fails_its_own_caller_only(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await begun(engine)
@@ -176,150 +159,10 @@ async def test_several_engines_may_write_one_stream(engine: Engine) -> None:
     )
 
 
-# ---- written once
+# ---- cancelled callers, bounds and close
 
 
-async def test_a_frame_with_a_number_is_written_once(engine: Engine) -> None:
-    ident, handle = await begun(engine)
-    for mode in (
-        frame("a", seq=1),
-        live("b", seq=2),
-        patch('{"c":1}', seq=2**63 - 1),
-        frame("d", seq=0),
-    ):
-        first = await engine.append_frame(handle, mode)
-        before = await dump(engine)
-        for again in (engine, Engine(engine.store)):
-            assert await again.append_frame(handle, mode) == first
-        assert await dump(engine) == before
-    assert await texts(engine, ident) == ["first", "a", "b", '{"c":1}', "d"]
-
-
-async def test_the_number_counts_and_not_what_is_sent_with_it(engine: Engine) -> None:
-    ident, handle = await running(engine)
-    first = await engine.append_frame(handle, frame("a", seq=1))
-    assert await engine.append_frame(handle, patch('{"x":1}', seq=1)) == first
-    assert await texts(engine, ident) == ["a"] and await engine.read_summary(ident, 0) is None
-
-
-async def test_a_number_is_of_one_stream(engine: Engine) -> None:
-    one, two = await running(engine), await running(engine)
-    for ident, handle in (one, two):
-        await engine.append_frame(handle, frame("a", seq=1))
-        assert await texts(engine, ident) == ["a"]
-
-
-async def test_sent_many_times_at_once_it_is_written_once(engine: Engine) -> None:
-    ident, handle = await running(engine)
-    two = (engine, Engine(engine.store))
-    order = [n % 10 for n in range(100)]
-    random.Random(1).shuffle(order)
-    calls = [two[at % 2].append_frame(handle, frame(str(n), seq=n)) for at, n in enumerate(order)]
-    found = answers(await asyncio.gather(*calls))
-    assert len({(n, o.frame_id) for n, o in zip(order, found, strict=True)}) == 10
-    assert sorted(await texts(engine, ident)) == [str(n) for n in range(10)]
-    held = await meta(engine, ident)
-    assert held is not None and held.frame_count == 10
-
-
-async def test_of_a_batch_only_what_is_missing_is_written(engine: Engine) -> None:
-    ident, handle = await running(engine)
-    old = await engine.append_frames(handle, [frame("b", seq=2), frame("d", seq=4)])
-    found = await engine.append_frames(
-        handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)]
-    )
-    assert [found[1], found[3]] == old
-    assert [found[at].frame_count for at in (0, 2, 4)] == [3, 4, 5]
-    assert await texts(engine, ident) == ["b", "d", "a", "c", "e"]
-    again = await engine.append_frames(
-        handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)]
-    )
-    assert again == found
-    mixed = await engine.append_frames(handle, [frame("a", seq=1), frame("f")])
-    assert mixed[0] == found[0] and mixed[1].frame_count == 6
-
-
-async def test_a_number_is_known_after_the_attempt_went_on_elsewhere(engine: Engine) -> None:
-    await seed(engine)
-    ident, handle = await running(engine)
-    first = await engine.append_frame(handle, frame("a", seq=1))
-    parked = await park_held(engine, ident, handle)
-    await signal(engine, parked)
-    resumed = (await claim_resumed(engine, ident)).handle
-    assert await engine.append_frame(resumed, frame("a", seq=1)) == first
-    assert await texts(engine, ident) == ["a"]
-
-
-async def test_an_answer_that_got_lost_is_had_by_asking_again(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ident, handle = await begun(engine)
-    commit = engine.store.commit
-
-    async def lost(plan: Plan) -> Answer:
-        await commit(plan)
-        raise TransportError("test", "the answer got lost", backend_kind="other")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(engine.store, "commit", lost)
-        with pytest.raises(TransportError):
-            await engine.append_frame(handle, frame("a", seq=1))
-    again = await engine.append_frame(handle, frame("a", seq=1))
-    assert again.frame_count == 2 and await texts(engine, ident) == ["first", "a"]
-    assert (await say(engine, handle, "b"))[0].frame_count == 3
-
-
-async def test_a_store_that_fails_fails_those_it_was_asked_for(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ident, handle = await begun(engine)
-
-    async def broken(plans: Any) -> list[Answer]:
-        raise TransportError("test", "away", backend_kind="other")
-
-    with monkeypatch.context() as away:
-        away.setattr(engine.store, "commit_many", broken)
-        several = [engine.append_frame(handle, frame(str(n))) for n in range(3)]
-        found = await asyncio.gather(*several, return_exceptions=True)
-        assert [isinstance(each, TransportError) for each in found] == [True, False, False], (
-            "the others were sent on their own"
-        )
-    assert (await say(engine, handle, "after"))[0].frame_count == 4
-    assert await texts(engine, ident) == ["first", "1", "2", "after"]
-
-
-async def test_a_stream_that_never_stands_still_is_given_up(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, handle = await begun(engine)
-    read = stream_writer.StreamWriter._read
-
-    async def outrun(writer: Any, stream: Any, append: Any) -> Any:
-        found = await read(writer, stream, append)
-        await Engine(engine.store).append_frame(handle, frame("other"))
-        return found
-
-    other = Engine(engine.store)
-    with monkeypatch.context() as fast:
-        fast.setattr(
-            stream_writer.StreamWriter,
-            "_read",
-            lambda writer, stream, append: (outrun if append.frames[0].seq else read)(
-                writer, stream, append
-            ),
-        )
-        with pytest.raises(Contention) as caught:
-            await other.append_frame(handle, frame("mine", seq=1))
-    assert caught.value.code == "retry_exhausted"
-    assert (
-        await other.append_frame(handle, frame("mine", seq=1))
-    ).frame_count == 2 + stream_writer.MAX_TRIES
-
-
-# ---- giving up, bounds, and the end
-
-
-async def test_who_gives_up_in_the_queue_is_not_written(
+async def test_a_cancelled_append_in_the_queue_is_not_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await begun(engine)
@@ -348,7 +191,7 @@ async def test_who_gives_up_in_the_queue_is_not_written(
     ]
 
 
-async def test_who_gives_up_in_flight_leaves_the_stream_in_order(
+async def test_a_cancelled_append_in_flight_keeps_the_order(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, handle = await begun(engine)

@@ -239,7 +239,7 @@ def lowered_limits_are_not_kept(patch: Patch) -> None:
 
 @mutant
 def what_was_allowed_before_is_forgotten(patch: Patch) -> None:
-    patch.setattr(budget_changes, "formerly", lambda stored, new: {})
+    patch.setattr(budget_changes, "former_limits", lambda stored, new: {})
 
 
 @mutant

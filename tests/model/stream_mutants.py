@@ -139,9 +139,9 @@ def bytes_counted_once_per_batch(patch: Patch) -> None:
 
 @mutant
 def callers_number_ignored(patch: Patch) -> None:
-    async def read(self: Any, job: Any) -> Any:
-        await honest(self, job)
-        return {}
+    async def read(self: Any, target: Any, append: Any) -> Any:
+        stream, _ = await honest(self, target, append)
+        return stream, {}
 
     honest = StreamWriter._read
     patch.setattr(StreamWriter, "_read", read)
@@ -163,7 +163,7 @@ def callers_number_not_stored(patch: Patch) -> None:
 def what_is_known_is_not_asked_again(patch: Patch) -> None:
     """A frame with a number is written by what is at hand."""
     patch.setattr(
-        stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.frames_over_cap(stream))
+        stream_writer, "_needs_read", lambda stream, frames: bool(streams.frames_over_cap(stream))
     )
 
 
@@ -336,14 +336,14 @@ def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
 
 @mutant
 def follower_keeps_its_cursor_for_the_next_attempt(patch: Patch) -> None:
-    honest = reading.Streams._tail
+    honest = reading.Streams.tail
 
     async def tail(self: Any, key: Any, after: Any, *said: Any) -> Any:
         far = self.__dict__.setdefault("_far", {})
         far[key[:2]] = after = max(after, far.get(key[:2], after))
         return await honest(self, key, after, *said)
 
-    patch.setattr(reading.Streams, "_tail", tail)
+    patch.setattr(reading.Streams, "tail", tail)
 
 
 @mutant
@@ -358,7 +358,7 @@ def nobody_is_woken_by_a_frame(patch: Patch) -> None:
 
 @mutant
 def a_tail_of_what_is_over_waits(patch: Patch) -> None:
-    honest = reading.Streams._tail
+    honest = reading.Streams.tail
 
     async def tail(
         self: Any, key: Any, after: Any, wait_s: float, size: int, index: str, enough: Any
@@ -371,7 +371,7 @@ def a_tail_of_what_is_over_waits(patch: Patch) -> None:
             wait_s,
             size,
             index,
-            enough if follows else lambda page: not page.known,
+            enough if follows else lambda page: not page.has_attempt,
         )
 
-    patch.setattr(reading.Streams, "_tail", tail)
+    patch.setattr(reading.Streams, "tail", tail)

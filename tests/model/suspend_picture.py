@@ -159,7 +159,7 @@ def _pairs(
             (x["signal_id"], x["waitpoint_id"], x["event_type"], x["occurred_at_ms"])
             for x in events
         ]
-        for key, events in world.heard.items()
+        for key, events in world.signal_events.items()
     }
     yield "signal events", spec.events, told
     stamps = {

@@ -45,7 +45,10 @@ class Batch(Generic[K, T, R]):
         return self._line.key
 
     def answer(self, results: Sequence[R | BaseException]) -> None:
-        """Gives callers the results or exceptions of the first items; the others wait again."""
+        """Gives callers the results or exceptions of the first items; the others wait again.
+
+        The next batch starts before the callers wake.
+        """
         answers, count = self._answers, len(results)
         if not 0 < count <= len(answers):
             error = RuntimeError(f"{count} results for {len(answers)} items")
@@ -53,6 +56,7 @@ class Batch(Generic[K, T, R]):
         elif count < len(answers):
             rest = zip(reversed(self.items[count:]), reversed(answers[count:]), strict=True)
             self._line.waiting.extendleft(rest)
+        self._ended(self._line)
         for answer, result in zip(answers, results, strict=False):
             if answer.done():
                 continue
@@ -62,7 +66,6 @@ class Batch(Generic[K, T, R]):
                 answer.cancel()
             else:
                 answer.set_exception(result)
-        self._ended(self._line)
 
     def fail(self, error: BaseException) -> None:
         self.answer([error] * len(self._answers))

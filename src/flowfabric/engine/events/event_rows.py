@@ -1,4 +1,4 @@
-"""Rows of the outboxes as events. Read by position: a subscriber that catches up reads many."""
+"""Decodes outbox rows by position: a subscriber that catches up reads very many of them."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ def completion_event(row: Row) -> CompletionEvent:
 
 
 def signal_event(row: Row) -> SignalEvent:
-    number, ident, signal, waitpoint, source, word, at, partition, _, _ = row
+    number, ident, signal, waitpoint, source, effect, at, partition, _, _ = row
     return SignalEvent(
         encode_cursor(number),
         ExecutionId.of(partition, ident),
         signal,
         waitpoint,
         source,
-        effect_of(word),
+        effect_of(effect),
         at,
     )
 
 
-def effect_of(word: str) -> str:
-    if word == "resume_condition_satisfied":
+def effect_of(stored: str) -> str:
+    if stored == "resume_condition_satisfied":
         return "Satisfied"
-    return "Buffered" if word.startswith("buffered") else word
+    return "Buffered" if stored.startswith("buffered") else stored
 
 
 def operator_event(row: Row) -> OperatorEvent:
     number, ident, kind, details, at, partition, _, _ = row
-    said = json.loads(details) if details else {}
-    if not isinstance(said, dict):
+    decoded = json.loads(details) if details else {}
+    if not isinstance(decoded, dict):
         raise TypeError("details: not an object")
     return OperatorEvent(
-        encode_cursor(number), ident, ExecutionId.of(partition, ident), kind, said, at
+        encode_cursor(number), ident, ExecutionId.of(partition, ident), kind, decoded, at
     )

@@ -1,6 +1,4 @@
-"""Waiting in turns, for callers who cannot be called back: each call waits a while and says where
-the next one goes on.
-"""
+"""Long polls: each call waits for a bounded time and returns where the next one continues."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, FollowedPage, StreamFrame, Visibility
 
 MAX_POLL_MS = 30_000
-LOOK_S = 5.0
-"""The longest sleep: a lost wake-up delays a waiter no longer than this."""
+OUTCOME_POLL_S = 5.0
+"""The outcome is read again after this time, in case a wake-up is lost."""
 MAX_EVENTS = 1_000
 MAX_POLLED_LANES = 256
-Ask = Callable[[int, str], Awaitable[FollowedPage]]
+ReadPage = Callable[[int, str], Awaitable[FollowedPage]]
 
 
 class LongPoll:
@@ -55,55 +53,49 @@ class LongPoll:
         wait_ms: int = 0,
         namespace: str | None = "default",
     ) -> int:
-        """How often there may have been new work in these lanes, as soon as that is not `seen` any
-        more and something of the
-        namespace is there; `seen` again when the time is up, or when a quota of these lanes opens
-        meanwhile.
+        """The number of wake-ups of these lanes, once it differs from `seen` and there is work.
+
+        Returns `seen` when the time is up, or when a quota of these lanes opens.
         """
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
             raise invalid("lanes", f"1 to {MAX_POLLED_LANES} lanes", len(lanes))
         until = time.monotonic() + wait_s
         hub = self._store.hub
-        with await self._steps.work_bell(*lanes, namespace=namespace) as bell:
+        with await self._steps.work_bell(*lanes, namespace=namespace) as waiter:
             while True:
-                bell.arm()
+                waiter.arm()
                 asked = time.monotonic()
-                count = sum(map(hub.follow, bell.topics))
+                count = sum(map(hub.follow, waiter.topics))
                 if seen is None or (
-                    count != seen and await self._is_anything_there(lanes, namespace, asked)
+                    count != seen and await self._has_work(lanes, namespace, asked)
                 ):
                     return count
-                is_over = not await bell.wait(max(until - time.monotonic(), 0))
-                if is_over or sum(map(hub.follow, bell.topics)) == count:
+                is_over = not await waiter.wait(max(until - time.monotonic(), 0))
+                if is_over or sum(map(hub.follow, waiter.topics)) == count:
                     return seen
 
-    async def _is_anything_there(
-        self, lanes: Sequence[str], namespace: str | None, asked: float
-    ) -> bool:
-        """The lanes ring for every namespace: without this, what one of them submits would keep the
-        workers of all awake.
-        """
+    async def _has_work(self, lanes: Sequence[str], namespace: str | None, asked: float) -> bool:
+        """A lane wakes the workers of all namespaces; those of the others must not return."""
         for lane in lanes:
-            if (await self._idle_poll.poll((lane, namespace), asked))[0]:
+            found, _ = await self._idle_poll.poll((lane, namespace), asked)
+            if found:
                 return True
         return False
 
     async def wait_for_outcome(
         self, execution: ExecutionId, wait_ms: int = 0
     ) -> ExecutionOutcome | None:
-        """How an execution stands, as soon as it has ended, or when the time is up. None if there
-        is no such execution.
-        """
+        """The state of an execution when it has ended or the time is up; None without it."""
         until = time.monotonic() + validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
-        with self._store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
+        with self._store.hub.waiter((COMPLETION_EVENTS, None)) as waiter:
             while True:
-                bell.arm()
+                waiter.arm()
                 found = await self._steps.read_outcome(execution)
                 left = until - time.monotonic()
                 if found is None or found.ended or left <= 0:
                     return found
-                await bell.wait(min(left, LOOK_S))
+                await waiter.wait(min(left, OUTCOME_POLL_S))
 
     async def read_events(
         self,
@@ -113,9 +105,7 @@ class LongPoll:
         wait_ms: int = 0,
         wanted: ScannerFilter | None = None,
     ) -> EventPage:
-        """Events behind a cursor, waiting for the first of them at most so long. An empty cursor
-        stands for now.
-        """
+        """Events after a cursor; waits up to `wait_ms` for the first. An empty cursor means now."""
         size = validation.whole(limit, "limit", 1, MAX_EVENTS)
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         subscription = await self._channel(channel)(cursor, wanted)
@@ -148,8 +138,9 @@ class LongPoll:
         later_attempts: bool = True,
         block_ms: int = 0,
     ) -> FollowedPage:
-        """The next frames of a stream that is followed, and where it goes on: the same attempt, a
-        later one, or nowhere.
+        """The next frames of a followed stream, and where it continues.
+
+        That is the same attempt, a later one, or nowhere.
         """
         wait_s = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS) / 1_000
 
@@ -182,14 +173,13 @@ class LongPoll:
         *,
         later_attempts: bool = True,
     ) -> AsyncIterator[tuple[int, StreamFrame]]:
-        """Each frame with the index of its attempt, until there can be no more: the execution has
-        ended, or the attempt has.
+        """Each frame with the index of its attempt, until the end of the execution or attempt.
 
-        To go on after a break, give the attempt and the id of the last frame seen.
+        To continue later, pass the attempt and the id of the last frame.
         """
         return followed(
-            lambda at, behind: self.read_followed(
-                execution, at, behind, visibility, later_attempts, MAX_TAIL_BLOCK_MS
+            lambda attempt, cursor: self.read_followed(
+                execution, attempt, cursor, visibility, later_attempts, MAX_TAIL_BLOCK_MS
             ),
             attempt_index,
             after,
@@ -197,12 +187,12 @@ class LongPoll:
 
 
 async def followed(
-    ask: Ask, attempt_index: int, after: str
+    read: ReadPage, attempt_index: int, after: str
 ) -> AsyncIterator[tuple[int, StreamFrame]]:
-    """Page after page, until a page says that there is no next."""
-    at: int | None = attempt_index
-    while at is not None:
-        page = await ask(at, after)
+    """Reads page after page, until a page has no next one."""
+    attempt: int | None = attempt_index
+    while attempt is not None:
+        page = await read(attempt, after)
         for frame in page.frames:
-            yield at, frame
-        at, after = page.next_attempt, page.next_after
+            yield attempt, frame
+        attempt, after = page.next_attempt, page.next_after

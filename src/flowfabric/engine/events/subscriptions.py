@@ -1,4 +1,7 @@
-"""Following the outbox: from any cursor, in order, without gaps, woken right after the commit."""
+"""Subscriptions to the outbox: from any cursor, in order and without gaps.
+
+A commit wakes the subscribers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ log = logging.getLogger("flowfabric.subscriptions")
 
 IDLE_POLL_S = 5.0
 FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES = 0.2, 1.0, 10
-NAMESPACE, INSTANCE_TAG = -2, -1
+NAMESPACE_AT, INSTANCE_TAG_AT = -2, -1
+"""The position of these columns in the rows of every outbox."""
 T = TypeVar("T")
 
 
@@ -49,8 +53,6 @@ class Delivered(Protocol):
 
 
 Event = TypeVar("Event", bound=Delivered)
-
-
 Event_co = TypeVar("Event_co", covariant=True)
 
 
@@ -70,12 +72,11 @@ class EventStream(Protocol[Event_co]):
 
 
 class Subscription(Generic[Event]):
-    """An async iterator of events. Without a cursor it starts at the call: what is committed
-    afterwards is seen.
+    """An async iterator of events.
 
-    `await` it to be sure that it stands. After an error it goes on where it stood. It holds one
-    page of events at the most,
-    and reads the next when the last of them was taken: a slow reader slows nobody but itself.
+    Without a cursor it starts at the call; `await` it to be sure that the start is known. After
+    an error the iteration continues at its cursor. It holds at most one page of events and reads
+    the next one when the page is consumed, so a slow subscriber affects only itself.
     """
 
     def __init__(
@@ -89,20 +90,21 @@ class Subscription(Generic[Event]):
         self._store, self._channel, self._wanted, self._decode = store, channel, wanted, decode
         self._position = after
         self._opening = store.last_event(channel) if after is None else None
-        self._unchecked = after is not None
+        self._trim_unknown = after is not None
         self._trimmed = 0
         self._ready: list[Event] = []
-        self._handed = b""
-        self._page = EVENT_PAGE
-        self._turn = asyncio.Lock()
+        self._delivered = b""
+        self._page_size = EVENT_PAGE
+        self._lock = asyncio.Lock()
         self._open = True
         self.passed_over = 0
+        """The number of events that could not be read."""
 
     @property
     def cursor(self) -> bytes:
-        """After the last event handed out, and after what the filter left out behind it."""
+        """After the last delivered event and the events behind it that the filter excludes."""
         if self._ready:
-            return self._handed
+            return self._delivered
         return b"" if self._position is None else encode_cursor(self._position)
 
     def __await__(self) -> Generator[Any, None, Subscription[Event]]:
@@ -121,31 +123,29 @@ class Subscription(Generic[Event]):
         return self
 
     def close(self) -> None:
-        """Ends the iteration after the events already read, and releases a waiting reader."""
+        """Ends the iteration after the page that is read; a waiting `__anext__` ends too."""
         self._open = False
         self._store.hub.ring(((self._channel, None),))
 
     async def __anext__(self) -> Event:
         while not self._ready:
-            async with self._turn:
+            async with self._lock:
                 if not self._ready and not await self._refill():
                     raise StopAsyncIteration
         event = self._ready.pop()
-        self._handed = event.cursor
+        self._delivered = event.cursor
         return event
 
     async def page(self, size: int, wait_s: float) -> list[Event]:
-        """What there is of the next so many events; should it be nothing, what comes within the
-        time.
-        """
+        """At most `size` of the next events; without any, waits up to `wait_s` for some."""
         await self._start()
         until = time.monotonic() + wait_s
-        with self._store.hub.waiter((self._channel, None)) as bell:
+        with self._store.hub.waiter((self._channel, None)) as waiter:
             while True:
-                bell.arm()
-                if self._unchecked:
+                waiter.arm()
+                if self._trim_unknown:
                     await self._check_trimmed()
-                self._page = size
+                self._page_size = size
                 while await self._read_page():
                     if self._ready:
                         found, self._ready = self._ready[::-1], []
@@ -153,65 +153,65 @@ class Subscription(Generic[Event]):
                 left = until - time.monotonic()
                 if left <= 0:
                     return []
-                await bell.wait(min(left, IDLE_POLL_S))
+                await waiter.wait(min(left, IDLE_POLL_S))
 
     def pass_over_trimmed(self) -> None:
-        """Having said that something is missing, goes on behind it."""
+        """Continues after the trimmed events, once their loss has been reported."""
         self._position = max(self._position or 0, self._trimmed)
 
     async def _refill(self) -> bool:
-        """Waits for events; False once it is closed."""
+        """Waits for events; False when the subscription is closed."""
         await self._start()
-        with self._store.hub.waiter((self._channel, None)) as bell:
+        with self._store.hub.waiter((self._channel, None)) as waiter:
             while self._open:
-                bell.arm()
-                if self._unchecked:
+                waiter.arm()
+                if self._trim_unknown:
                     await self._check_trimmed()
                 if await self._read_page():
                     if self._ready:
                         return True
                 elif self._open:
-                    await bell.wait(IDLE_POLL_S)
+                    await waiter.wait(IDLE_POLL_S)
         return False
 
     async def _read_page(self) -> bool:
-        """False when there was nothing new."""
-        after, size = self._position, self._page
+        """False when there is no new event."""
+        after, size = self._position, self._page_size
         assert after is not None
-        rows = await self._patiently(lambda: self._store.read_events(self._channel, after, size))
+        rows = await self._retried(lambda: self._store.read_events(self._channel, after, size))
         if not rows:
             return False
-        if rows[-1][0] - after != len(rows):
+        last, *_ = rows[-1]
+        if last - after != len(rows):
             await self._check_trimmed()
         found = await self._filtered(rows)
         found.reverse()
-        self._handed = encode_cursor(after)
-        self._ready, self._position = found, rows[-1][0]
-        self._page = CATCH_UP_PAGE if len(rows) == size else EVENT_PAGE
+        self._delivered = encode_cursor(after)
+        self._ready, self._position = found, last
+        self._page_size = CATCH_UP_PAGE if len(rows) == size else EVENT_PAGE
         return True
 
     async def _check_trimmed(self) -> None:
-        """Events that retention removed before they were read here: it is said once that something
-        is missing.
+        """Reports once that retention removed events before they were read here.
 
-        Who starts at the beginning asks for what is left, and is only told of what goes from then
-        on.
+        A subscriber that starts at the beginning gets what is left; only what is removed from
+        then on is reported.
         """
-        loaded = await self._patiently(
-            lambda: self._store.load((Get("ff_outbox_trim", (self._channel,)),))
-        )
-        after, known, first = self._position, self._trimmed, self._unchecked
+        read = Get("ff_outbox_trim", (self._channel,), ("event_id",))
+        rows = (await self._retried(lambda: self._store.load((read,)))).rows[0]
+        after, known, first = self._position, self._trimmed, self._trim_unknown
         assert after is not None
-        self._trimmed, self._unchecked = loaded.rows[0][0][1] if loaded.rows[0] else 0, False
+        self._trimmed = next((trimmed for (trimmed,) in rows), 0)
+        self._trim_unknown = False
         if self._trimmed > max(after, known) and (after or not first):
             raise StreamBackpressure
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks again while the store is away for a moment."""
+    async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Calls again while the store is unavailable, `MAX_RETRIES` times at most."""
         pause = FIRST_RETRY_S
         for _ in range(MAX_RETRIES):
             try:
-                return await ask()
+                return await call()
             except EngineError as error:
                 last = error
                 if not (self._open and (error.retryable or isinstance(error, TimedOut))):
@@ -223,24 +223,25 @@ class Subscription(Generic[Event]):
     async def _filtered(self, rows: list[Row]) -> list[Event]:
         wanted = self._wanted
         if wanted.namespace is not None:
-            rows = [row for row in rows if row[NAMESPACE] == wanted.namespace]
+            rows = [row for row in rows if row[NAMESPACE_AT] == wanted.namespace]
         if wanted.instance_tag is None:
             return self._decoded(rows)
         key, value = wanted.instance_tag
         if key == INSTANCE_TAG_KEY:
-            return self._decoded([row for row in rows if row[INSTANCE_TAG] == value])
+            return self._decoded([row for row in rows if row[INSTANCE_TAG_AT] == value])
         return await self._tagged(self._decoded(rows), key, value)
 
     async def _tagged(self, events: list[Event], key: str, value: str) -> list[Event]:
-        """By what the executions carry now, looked up for the whole page at once."""
+        """By the current tags of the executions, with one read per page."""
         if not events:
             return []
         subjects = list(
             {(event.execution_id.partition_index, event.execution_id.uuid) for event in events}
         )
         asked = GetAll("ff_exec_core", subjects, ("partition_key", "execution_id", "tags"))
-        loaded = await self._patiently(lambda: self._store.load((asked,)))
-        known = {(row[0], row[1]) for row in loaded.rows[0] if tagged(row[2], key, value)}
+        loaded = await self._retried(lambda: self._store.load((asked,)))
+        (rows,) = loaded.rows
+        known = {(partition, uid) for partition, uid, tags in rows if tagged(tags, key, value)}
         return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in known]
 
     def _decoded(self, rows: list[Row]) -> list[Event]:
@@ -255,7 +256,11 @@ class Subscription(Generic[Event]):
             return self._decode(row)
         except (ValueError, TypeError, AttributeError):
             self.passed_over += 1
-            log.warning("%s: event %s cannot be read and is passed over", self._channel, row[0])
+            number, *_ = row
+            log.warning(
+                "an event cannot be read and is skipped",
+                extra={"channel": self._channel, "event": number},
+            )
             return None
 
 
@@ -268,7 +273,7 @@ class Subscriptions:
     def subscribe_lease_history(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
     ) -> Subscription[LeaseEvent]:
-        """Every lease acquired, renewed, expired, reclaimed or revoked."""
+        """Events of leases acquired, renewed, expired, reclaimed and revoked."""
         return self._subscribe(
             LEASE_EVENTS, "subscribe_lease_history", cursor, wanted, event_rows.lease_event
         )
@@ -276,7 +281,7 @@ class Subscriptions:
     def subscribe_completion(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
     ) -> Subscription[CompletionEvent]:
-        """Every execution that ended."""
+        """An event per execution that ended."""
         return self._subscribe(
             COMPLETION_EVENTS, "subscribe_completion", cursor, wanted, event_rows.completion_event
         )
@@ -284,7 +289,7 @@ class Subscriptions:
     def subscribe_operator_events(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
     ) -> Subscription[OperatorEvent]:
-        """What operators did."""
+        """Actions of operators."""
         return self._subscribe(
             OPERATOR_EVENTS, "subscribe_operator_events", cursor, wanted, event_rows.operator_event
         )
@@ -292,7 +297,7 @@ class Subscriptions:
     def subscribe_signal_delivery(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
     ) -> Subscription[SignalEvent]:
-        """Every signal that was accepted, and what it did."""
+        """Accepted signals and their effects."""
         return self._subscribe(
             SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.routing import Routing
+from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_one
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
 from flowfabric.model.execution import Page
@@ -21,7 +23,6 @@ from flowfabric.model.worker import (
     RegisterWorkerArgs,
     WorkerInfo,
 )
-from flowfabric.plan import Applied
 from flowfabric.rules.workers import registry
 from flowfabric.store.port import Get, Scan
 
@@ -30,26 +31,18 @@ MAX_WORKER_LANES = 256
 
 
 class WorkerRegistry:
-    """Registered workers."""
+    """Registers workers, lists the live ones and removes those that are silent."""
 
     def __init__(self, core: Core, routing: Routing) -> None:
         self._core, self._store = core, core.store
         self._routing = routing
 
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
-        """Says that a worker is alive and what it can run. Work that waited for such a worker is
-        released.
-        """
+        """Registers a worker and its capabilities; releases work that waited for such a worker."""
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         name(args.namespace, "namespace")
-        if (
-            not isinstance(args.lanes, set | frozenset | tuple | list)
-            or len(args.lanes) > MAX_WORKER_LANES
-        ):
-            raise invalid("lanes", f"a set of at most {MAX_WORKER_LANES} lanes")
-        for lane in args.lanes:
-            lane_id(lane, "lanes")
+        _check_lanes(args.lanes)
         tokens = check_worker_capabilities(args.capabilities)
         validation.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", MAX_LIVENESS_TTL_MS)
         now = await self._now(args.now)
@@ -80,23 +73,10 @@ class WorkerRegistry:
         namespace: str = "default",
         now: int | None = None,
     ) -> Marked | NotRegistered:
-        """Takes a worker out of the registry. Its leases run out by themselves."""
+        """Removes a worker from the registry; its leases expire at their own time."""
         name(worker_instance_id, "worker_instance_id")
         name(namespace, "namespace")
-        if (
-            not isinstance(reason, str)
-            or len(reason.encode(errors="replace")) > MAX_DEAD_REASON_BYTES
-        ):
-            size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT,
-                f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})",
-            )
-        if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, "reason: must not contain control characters"
-            )
-        validation.text(reason, "reason")
+        _check_reason(reason)
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
         result: Marked | NotRegistered = await self._core.run(
@@ -110,16 +90,15 @@ class WorkerRegistry:
         after: str | tuple[str, str] | None = None,
         limit: int = MAX_WORKERS_PAGE,
     ) -> Page[WorkerInfo]:
-        """Live workers by instance id; without a namespace, of all of them, with (namespace,
-        instance) as the cursor.
+        """Live workers by instance id.
+
+        Without a namespace it lists all namespaces, and the cursor is (namespace, instance id).
         """
         size = validation.limit(limit, MAX_WORKERS_PAGE)
         if namespace is not None:
             name(namespace, "namespace")
         found: list[WorkerInfo] = []
-        position: tuple[Any, ...] | None = None
-        if after is not None:
-            position = _checked_position(after, namespace)
+        position = None if after is None else _checked_position(after, namespace)
         while size and len(found) <= size:
             group = {} if namespace is None else {"namespace": namespace}
             scan = Scan(
@@ -127,7 +106,7 @@ class WorkerRegistry:
             )
             loaded = await self._store.load((scan,))
             page = [WorkerInfo(*row) for row in loaded.rows[0]]
-            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
+            found += [worker for worker in page if worker.expires_at_ms > loaded.now_ms]
             if len(page) <= size:
                 break
             position = _position(page[-1], namespace)
@@ -135,39 +114,52 @@ class WorkerRegistry:
         return Page(found[:size], _cursor(found[size - 1], namespace) if full else None)
 
     async def drop_silent_workers(self, limit: int = 100) -> int:
-        """Removes workers whose heartbeat is overdue; how many."""
+        """Removes workers whose heartbeat is overdue; returns how many."""
         size = validation.limit(limit, MAX_WORKERS_PAGE)
         now = await self._store.now_ms()
         loaded = await self._store.load((Scan("worker_expiry", upto=now - 1, limit=size),))
         plans = [registry.drop_silent(WorkerInfo(*row), now) for row in loaded.rows[0]]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
-        )
+        return await commit_all(self._store, plans)
 
     async def forget_worker_events(self, limit: int = 1_000) -> int:
-        """Drops registry events older than the retention of what completed; how many."""
+        """Drops registry events past the retention of completed executions; returns how many."""
         size = validation.limit(limit, MAX_WORKERS_PAGE)
         bound = await self._store.now_ms() - self._core.settings.retention_completed_ms
         scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
-        found = (await self._store.load((scan,))).rows[0]
-        plans = [registry.FORGET_EVENT(event_id=row[0]) for row in found]
-        return (
-            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
-            if plans
-            else 0
+        (rows,) = (await self._store.load((scan,))).rows
+        return await commit_all(
+            self._store, [registry.FORGET_EVENT(event_id=event) for (event,) in rows]
         )
 
-    def _worker_loader(self, namespace: str, instance: str) -> Any:
-        async def load() -> WorkerInfo | None:
-            loaded = await self._store.load((Get("ff_worker_registry", (namespace, instance)),))
-            return WorkerInfo(*loaded.rows[0][0]) if loaded.rows[0] else None
-
-        return load
+    def _worker_loader(
+        self, namespace: str, instance: str
+    ) -> Callable[[], Awaitable[WorkerInfo | None]]:
+        read = Get("ff_worker_registry", (namespace, instance))
+        return lambda: load_one(self._store, read, WorkerInfo)
 
     async def _now(self, given: int | None) -> int:
         return await self._store.now_ms() if given is None else validation.timestamp(given, "now")
+
+
+def _check_lanes(lanes: object) -> None:
+    if not isinstance(lanes, set | frozenset | tuple | list) or len(lanes) > MAX_WORKER_LANES:
+        raise invalid("lanes", f"a set of at most {MAX_WORKER_LANES} lanes")
+    for lane in lanes:
+        lane_id(lane, "lanes")
+
+
+def _check_reason(reason: object) -> None:
+    size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
+    if not isinstance(reason, str) or size > MAX_DEAD_REASON_BYTES:
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT,
+            f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})",
+        )
+    if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, "reason: must not contain control characters"
+        )
+    validation.text(reason, "reason")
 
 
 def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:
@@ -175,10 +167,8 @@ def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:
     if not isinstance(parts, tuple) or len(parts) != (1 if namespace is not None else 2):
         raise invalid(
             "after",
-            (
-                "the cursor of the page before: an instance id, or (namespace, instance id) across "
-                "namespaces"
-            ),
+            "the cursor of the page before: an instance id, or (namespace, instance id) across "
+            "namespaces",
             after,
         )
     return tuple(name(part, "after") for part in parts)

@@ -1,16 +1,17 @@
-"""Forgetting what ended long ago."""
+"""Removes ended executions, expired keys and expired grants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.quota_cache import QuotaCache
+from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all
 from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter, is_end
 from flowfabric.model.execution import Execution
@@ -21,18 +22,24 @@ from flowfabric.plan import Applied
 from flowfabric.rules.leases import reclaim
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.workers import retention
-from flowfabric.store.port import GetAll, Scan, ScanAll, Tally
+from flowfabric.store.port import GetAll, Read, Scan, ScanAll, Tally
 
 MAX_EVENTS = 100
-_TOLD = ("event_id", "execution_id", "dispatched_at_ms", "outcome")
 MAX_MEMBERS = 1_000_000
-_PARENT = ("partition_key", "flow_id", "parent_partition", "parent_execution_id")
-_HOLDER = ("namespace", "idempotency_key", "partition_key", "execution_id")
-_WAITING = ("edge_id", "upstream_eid", "dep_state")
+FlowKey = tuple[int, UUID | None]
+
+
+class _IdempotencyKey(NamedTuple):
+    """A stored key with the execution it belongs to, column by column."""
+
+    namespace: str
+    idempotency_key: str
+    partition_key: int
+    execution_id: UUID
 
 
 class Retention:
-    """Removes ended executions past their retention."""
+    """Removes rows past their retention."""
 
     def __init__(self, core: Core, quota_cache: QuotaCache) -> None:
         self._core, self._store = core, core.store
@@ -48,11 +55,10 @@ class Retention:
         batch: int = 20,
         wanted: ScannerFilter | None = None,
     ) -> int:
-        """Deletes ended executions of a lane past their time, oldest first, with everything that
-        belongs to them.
+        """Deletes ended executions of a lane past their retention, oldest first, with their rows.
 
-        The time is their own policy's, else `retention_ms`, else that of the settings for the way
-        they ended.
+        The retention is that of their policy, else `retention_ms`, else that of the settings for
+        their outcome. Returns how many were deleted.
         """
         checked = lane_id(lane)
         checked_filter(wanted)
@@ -69,36 +75,34 @@ class Retention:
         return await self._trim(due[:size])
 
     async def _trim(self, due: list[Execution]) -> int:
-        """A flow goes with its last members, in one commit; other members and executions go one by
-        one.
-        """
+        """Deletes a flow with its last members in one commit, other executions one by one."""
         members: dict[tuple[int, UUID], list[Execution]] = {}
         for each in due:
             if each.flow_id is not None:
                 members.setdefault((each.partition_key, each.flow_id), []).append(each)
         whole = await self._last_of(members)
         ends = [e for e in due if e.flow_id is None or (e.partition_key, e.flow_id) not in whole]
-        answers: list[object] = (
-            list(await self._store.commit_many([retention.trim(e) for e in ends])) if ends else []
-        )
+        trimmed = await commit_all(self._store, [retention.trim(e) for e in ends])
         for key, flow in whole.items():
             answer = await self._store.commit_together(retention.trim_whole(flow, members[key]))
-            answers += [answer] * len(members[key])
-        return sum(isinstance(answer, Applied) for answer in answers)
+            trimmed += len(members[key]) if isinstance(answer, Applied) else 0
+        return trimmed
 
     async def _last_of(
         self, members: dict[tuple[int, UUID], list[Execution]]
     ) -> dict[tuple[int, UUID], Flow]:
-        """Flows that have no other members than these."""
+        """The flows that have no other members than these."""
         if not members:
             return {}
         keys = list(members)
-        found = (await self._store.load((GetAll("ff_flow_core", keys), *map(_phases, keys)))).rows
-        flows = {(row[0], row[1]): Flow(*row) for row in found[0]}
-        counted = {
-            key: sum(row[-1] for row in tally) for key, tally in zip(keys, found[1:], strict=True)
+        reads: list[Read] = [GetAll("ff_flow_core", keys), *map(_phases, keys)]
+        rows, *tallies = (await self._store.load(reads)).rows
+        flows = [Flow(*row) for row in rows]
+        sizes = {
+            key: sum(count for _, count in tally) for key, tally in zip(keys, tallies, strict=True)
         }
-        return {key: flow for key, flow in flows.items() if counted[key] == len(members[key])}
+        whole = {(flow.partition_key, flow.flow_id): flow for flow in flows}
+        return {key: flow for key, flow in whole.items() if sizes[key] == len(members[key])}
 
     async def _due(
         self,
@@ -116,7 +120,7 @@ class Retention:
                 (Scan(index, {"lane_id": lane}, after, upto, size, CORE_COLUMNS),)
             )
             page = [from_core_row(row) for row in loaded.rows[0]]
-            held = await self._waited_for([e for e in page if e.flow_id is not None])
+            held = await self._held([e for e in page if e.flow_id is not None])
             here = [e for e in page if partition is None or e.partition_key == partition]
             found += [e for e in here if passes(e, wanted) and e.id not in held]
             if len(page) < size:
@@ -128,78 +132,94 @@ class Retention:
             )
         return found
 
-    async def _waited_for(self, members: list[Execution]) -> set[ExecutionId]:
-        """Members of flows that unfinished work may still read: an end that is not dispatched, or a
-        flow or parent not ended.
+    async def _held(self, members: list[Execution]) -> set[ExecutionId]:
+        """Members of flows that unfinished work may still read.
+
+        Their end is not dispatched yet, or their flow, or its parent, has not ended.
         """
         if not members:
             return set()
-        told = ScanAll(
-            "completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD
+        reads = (
+            ScanAll(
+                "completion_events_of",
+                [(e.execution_id,) for e in members],
+                MAX_EVENTS,
+                ("execution_id", "dispatched_at_ms", "outcome"),
+            ),
+            ScanAll(
+                "edges_out",
+                [(e.partition_key, e.execution_id) for e in members],
+                MAX_GRAPH_EDGES,
+                ("upstream_eid", "dep_state"),
+            ),
         )
-        waiting = ScanAll(
-            "edges_out",
-            [(e.partition_key, e.execution_id) for e in members],
-            MAX_GRAPH_EDGES,
-            _WAITING,
-        )
-        events, edges = (await self._store.load((told, waiting))).rows
-        unheard = {row[1] for row in events if row[2] is None and is_end(row[3])} | {
-            row[1] for row in edges if row[2] == "unsatisfied"
+        events, edges = (await self._store.load(reads)).rows
+        pending = {
+            uid
+            for uid, dispatched_at, outcome in events
+            if dispatched_at is None and is_end(outcome)
         }
+        pending |= {upstream for upstream, state in edges if state == "unsatisfied"}
         unfinished = await self._unfinished(
             dict.fromkeys((e.partition_key, e.flow_id) for e in members)
         )
         return {
             e.id
             for e in members
-            if e.execution_id in unheard or (e.partition_key, e.flow_id) in unfinished
+            if e.execution_id in pending or (e.partition_key, e.flow_id) in unfinished
         }
 
-    async def _unfinished(
-        self, flows: Iterable[tuple[int, UUID | None]]
-    ) -> set[tuple[int, UUID | None]]:
-        """Flows with a member that has not ended, and flows of children whose parent has not."""
+    async def _unfinished(self, flows: Iterable[FlowKey]) -> set[FlowKey]:
+        """Flows with a member that has not ended, and child flows whose parent has not ended."""
         keys = list(flows)
-        found = (
-            await self._store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))
-        ).rows
-        parents = {(row[0], row[1]): (row[2], row[3]) for row in found[0] if row[3] is not None}
-        phases: dict[Any, str] = {}
-        if parents:
-            read = GetAll(
-                "ff_exec_core",
-                list(set(parents.values())),
-                ("partition_key", "execution_id", "lifecycle_phase"),
-            )
-            phases = {(row[0], row[1]): row[2] for row in (await self._store.load((read,))).rows[0]}
+        parent = ("partition_key", "flow_id", "parent_partition", "parent_execution_id")
+        reads: list[Read] = [GetAll("ff_flow_core", keys, parent), *map(_phases, keys)]
+        rows, *tallies = (await self._store.load(reads)).rows
+        parents = {
+            (partition, flow): (at, uid) for partition, flow, at, uid in rows if uid is not None
+        }
+        phases = await self._phases_of(set(parents.values()))
         return {
             key
-            for key, tally in zip(keys, found[1:], strict=True)
-            if retention.is_unfinished([row[0] for row in tally], phases.get(parents.get(key)))
+            for key, tally in zip(keys, tallies, strict=True)
+            if retention.is_unfinished(
+                [phase for phase, _ in tally],
+                phases.get(parents[key]) if key in parents else None,
+            )
         }
 
+    async def _phases_of(self, executions: set[tuple[int, UUID]]) -> dict[tuple[int, UUID], str]:
+        if not executions:
+            return {}
+        columns = ("partition_key", "execution_id", "lifecycle_phase")
+        read = GetAll("ff_exec_core", list(executions), columns)
+        (rows,) = (await self._store.load((read,))).rows
+        return {(partition, uid): phase for partition, uid, phase in rows}
+
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
-        """Drops keys past their time, or leaves them to their executions where these are kept; how
-        many.
+        """Drops expired keys; returns how many.
+
+        The key of an execution that is kept is removed later, with the execution.
         """
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
-        loaded = await self._store.load((Scan("idempotency", upto=now, limit=size),))
-        due = [row[:4] for row in loaded.rows[0]]
+        columns = _IdempotencyKey._fields
+        read = Scan("idempotency", upto=now, limit=size, columns=columns)
+        due = await load_all(self._store, read, _IdempotencyKey)
         if not due:
             return 0
-        named = GetAll("ff_exec_core", [row[2:] for row in due], _HOLDER)
-        kept = {tuple(row) for row in (await self._store.load((named,))).rows[0]}
-        plans = [retention.forget_key(row, now, kept=row in kept) for row in due]
-        return sum(isinstance(answer, Applied) for answer in await self._store.commit_many(plans))
+        owners = [(key.partition_key, key.execution_id) for key in due]
+        holders = GetAll("ff_exec_core", owners, columns)
+        kept = set(await load_all(self._store, holders, _IdempotencyKey))
+        return await commit_all(
+            self._store, [retention.forget_key(key, now, kept=key in kept) for key in due]
+        )
 
     async def drop_expired_grants(self, limit: int = 1_000) -> int:
-        """Drops grants nobody used in time; how many."""
+        """Drops grants that were not used in time; returns how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
-        loaded = await self._store.load((Scan("grants", upto=now - 1, limit=size),))
-        found = [Grant(*row) for row in loaded.rows[0]]
+        found = await load_all(self._store, Scan("grants", upto=now - 1, limit=size), Grant)
         if not found:
             return 0
         answers = await self._store.commit_many(
@@ -214,14 +234,11 @@ class Retention:
         return len(dropped)
 
     async def _refund(self, unused: list[Grant]) -> None:
-        """Who never started has not used up his place in the window."""
+        """Returns the admissions: an execution that did not start does not count for its quota."""
         keys = [(grant.partition_key, grant.execution_id) for grant in unused]
-        rows = (
-            await self._store.load(
-                (GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id")),)
-            )
-        ).rows[0]
-        quota_of = {row[0]: row[1] for row in rows if row[1] is not None}
+        read = GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id"))
+        (rows,) = (await self._store.load((read,))).rows
+        quota_of = {uid: quota for uid, quota in rows if quota is not None}
         counted = [
             (quota_of[grant.execution_id], grant)
             for grant in unused
@@ -243,8 +260,8 @@ class Retention:
             self._quota_cache.forget(quota)
 
 
-def _phases(flow: tuple[int, UUID | None]) -> Tally:
-    """How many members of a flow are in which phase."""
+def _phases(flow: FlowKey) -> Tally:
+    """The number of members of a flow in each phase."""
     return Tally(
         "members", MAX_MEMBERS, ("lifecycle_phase",), {"partition_key": flow[0], "flow_id": flow[1]}
     )

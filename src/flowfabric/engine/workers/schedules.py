@@ -1,4 +1,4 @@
-"""How far schedules have got, kept for all processes."""
+"""The positions of schedules, shared by all processes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ _COLUMNS = ("namespace", "name", "cursor_ms", "paused")
 
 
 class Schedules:
-    """Marks of schedules, shared by all processes."""
+    """Stores the mark of each schedule: its position and whether it is paused."""
 
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
     async def begin_schedule(self, namespace: str, name: str) -> None:
-        """From now on it has ticks; one that has begun before goes on from where it was."""
+        """Stores a mark at the current time, unless the schedule has one."""
         await self._store.commit(
             schedules.add(checked_name(namespace, "namespace"), checked_name(name, "name"))
         )
 
     async def read_schedules(self, namespace: str) -> ScheduleMarks:
-        """How far each schedule of a namespace has got."""
+        """The marks of a namespace by the name of the schedule."""
         group = {"namespace": checked_name(namespace, "namespace")}
         loaded = await self._store.load(
             (Scan("schedules", group, limit=MAX_SCHEDULES, columns=_COLUMNS),)
         )
-        marks = (ScheduleMark(at[0], at[1], at[2], bool(at[3])) for at in loaded.rows[0])
-        return ScheduleMarks({mark.name: mark for mark in marks}, loaded.now_ms)
+        marks = {
+            name: ScheduleMark(namespace, name, cursor_ms, bool(paused))
+            for namespace, name, cursor_ms, paused in loaded.rows[0]
+        }
+        return ScheduleMarks(marks, loaded.now_ms)
 
     async def move_schedule(self, mark: ScheduleMark, cursor_ms: int) -> bool:
-        """Whether it was still at this mark and has moved; else somebody else has moved it."""
+        """Moves a schedule; False when another process has moved it since the mark was read."""
         validation.timestamp(cursor_ms, "cursor_ms")
         validation.timestamp(mark.cursor_ms, "mark.cursor_ms")
         checked_name(mark.namespace, "mark.namespace")
@@ -44,11 +47,11 @@ class Schedules:
         return isinstance(await self._store.commit(plan), Applied)
 
     async def pause_schedule(self, namespace: str, name: str) -> bool:
-        """Whether it was running. Its ticks are left out until it is resumed."""
+        """Skips the ticks until the schedule is resumed; False when it was paused before."""
         await self.begin_schedule(namespace, name)
         return isinstance(await self._store.commit(schedules.pause(namespace, name)), Applied)
 
     async def resume_schedule(self, namespace: str, name: str) -> bool:
-        """Whether it was paused. It goes on with the ticks that are still to come."""
+        """Continues with the ticks to come; False when the schedule was not paused."""
         await self.begin_schedule(namespace, name)
         return isinstance(await self._store.commit(schedules.resume(namespace, name)), Applied)

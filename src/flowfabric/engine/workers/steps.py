@@ -1,4 +1,4 @@
-"""Steps of a task, kept with the execution; and what a caller asks when it waits for a result."""
+"""Steps of a task, stored with the execution, and reads for callers that wait."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flowfabric.engine.claims.next_opening import NextOpening, Place
 from flowfabric.engine.claims.quota_waiter import QuotaWaiter
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
 from flowfabric.ids import name as checked_name
@@ -65,9 +66,7 @@ class Steps:
         value: bytes | None = None,
         kind: str = "step",
     ) -> StepRecord:
-        """Keeps what a step came to, under the lease. Recorded before, the stored one is the
-        answer, if it is the same step.
-        """
+        """Stores the result of a step under the lease; returns the stored step if there is one."""
         fields = self._leases.fields(handle)
         if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
             raise ResourceExhausted("steps of one execution", MAX_STEPS)
@@ -81,7 +80,8 @@ class Steps:
             if isinstance(answer, Applied):
                 return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
             key = (fields.execution_id.partition_index, fields.execution_id.uuid)
-            rows = (await self._store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
+            read = Get(steps.STEP, (*key, position), _COLUMNS)
+            stored = await load_one(self._store, read, StepRecord)
             refused = check_handle(
                 await self._core.snapshots.load(
                     fields.execution_id, attempt_index=fields.attempt_index
@@ -90,45 +90,36 @@ class Steps:
             )
             if refused is not None:
                 await self._core.refuse(refused)
-            if rows:
-                return steps.same(StepRecord(*rows[0]), name, kind)
+            if stored is not None:
+                return steps.same(stored, name, kind)
             await asyncio.sleep(0)
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
 
     async def read_steps(self, execution: ExecutionId) -> list[StepRecord]:
-        """What an execution has finished so far, in order."""
+        """The finished steps of an execution, in order."""
         ident = execution_id(execution)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        rows = (
-            await self._store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))
-        ).rows[0]
-        return [StepRecord(*row) for row in rows]
+        read = Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS)
+        return await load_all(self._store, read, StepRecord)
 
     async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
-        """What the latest suspension was for, and whether it is over."""
+        """What the latest suspension waits for, and whether it has ended."""
         ident = execution_id(execution)
         columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
         read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), columns)
-        rows = (await self._store.load((read,))).rows[0]
-        return LastSuspension(*rows[0]) if rows else None
+        return await load_one(self._store, read, LastSuspension)
 
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
-        """How an execution stands and, once it is over, what it came to."""
+        """The state of an execution and, when it has ended, its outcome."""
         ident = execution_id(execution)
-        rows = (
-            await self._store.load(
-                (Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),)
-            )
-        ).rows[0]
-        return ExecutionOutcome(*rows[0]) if rows else None
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME)
+        return await load_one(self._store, read, ExecutionOutcome)
 
     async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
-        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then
-        wait.
+        """A waiter for work in the lanes. Enter it, arm it, ask for work, then wait.
 
-        Where something of the namespace waits under a limit, every lease that ends may have made
-        room, and the wait is over when
-        a quota opens.
+        When work of the namespace waits under a limit, the end of any lease wakes it, because
+        that may free capacity, and the wait ends when a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
         validation.optional_namespace(namespace)
@@ -143,7 +134,7 @@ class Steps:
         )
 
     async def _limited(self, lane: str, namespace: str | None) -> list[Place]:
-        """Where work of the namespace, or of any, may wait under a limit."""
+        """The places of a lane where work of the namespace, or of any, may be under a limit."""
         if namespace is None:
             return [(lane, each) for each in await self._limit_cache.gated_namespaces(lane)]
         return [(lane, namespace)] if await self._limit_cache.gates(lane, namespace) else []
@@ -155,7 +146,5 @@ class Steps:
         return found
 
     async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
-        """When the first of the full quotas of a namespace in these lanes opens by itself; None
-        where none does.
-        """
+        """When the first full quota of a namespace in these lanes opens, or None."""
         return (await self._later([(lane_id(lane), namespace) for lane in lanes])).opens_at_ms
