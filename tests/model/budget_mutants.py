@@ -117,7 +117,7 @@ def release_leaves_the_account(patch: Patch) -> None:
 
     def release(books: Any, who: Any) -> Any:
         return [
-            plan for plan in honest(books, who) if plan.form is not budget_release.SETTLE_ACCOUNT
+            plan for plan in honest(books, who) if plan.form is not budget_release.CLOSE_ACCOUNT
         ]
 
     patch.setattr(budget_release, "release", release)
@@ -128,7 +128,7 @@ def release_below_nothing_after_a_reset(patch: Patch) -> None:
     put(
         patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec")
     )
-    put(patch, budget_release, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
+    put(patch, budget_release, "RELEASE_ALL", lambda f: with_set(f, current_value=-1))
 
 
 @mutant
@@ -165,7 +165,7 @@ def hold_does_not_raise_the_epoch(patch: Patch) -> None:
 @mutant
 def late_report_acts(patch: Patch) -> None:
     honest = breach_actions.breach_plan
-    patch.setattr(breach_actions, "consequence", lambda *said: honest(*said[:5], None))
+    patch.setattr(breach_actions, "breach_plan", lambda *said: honest(*said[:5], None))
 
 
 @mutant

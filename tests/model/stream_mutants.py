@@ -88,7 +88,7 @@ def closed_is_called_not_active(patch: Patch) -> None:
         refused = honest(snapshot, handle, marks=False)
         return None if refused is None else refused.error
 
-    patch.setattr(streams, "why_refused", why_refused)
+    patch.setattr(streams, "refusal", why_refused)
 
 
 # ---- ids, counts and numbers
@@ -156,7 +156,7 @@ def callers_number_not_stored(patch: Patch) -> None:
             stream, meta, handle, [structs.replace(frame, seq=None) for frame in frames], now
         )
 
-    patch.setattr(streams, "_append_plainly", append)
+    patch.setattr(streams, "_append_durable", append)
 
 
 @mutant
@@ -190,12 +190,12 @@ def live_trim_takes_durable_frames(patch: Patch) -> None:
 @mutant
 def cut_one_too_far(patch: Patch) -> None:
     honest = streams.frames_over_cap
-    patch.setattr(streams, "overdue", lambda stream: honest(stream) + (honest(stream) > 0))
+    patch.setattr(streams, "frames_over_cap", lambda stream: honest(stream) + (honest(stream) > 0))
 
 
 @mutant
 def never_cut(patch: Patch) -> None:
-    patch.setattr(streams, "overdue", lambda stream: 0)
+    patch.setattr(streams, "frames_over_cap", lambda stream: 0)
 
 
 @mutant
@@ -216,8 +216,10 @@ def live_frames_kept_by_the_rate_of_the_last_two(patch: Patch) -> None:
 
 @mutant
 def live_ceiling_ignored(patch: Patch) -> None:
-    honest = ephemeral_frames.kept
-    patch.setattr(streams, "kept", lambda rate, knobs: honest(rate, knobs._replace(ceiling=99)))
+    honest = ephemeral_frames.kept_frames
+    patch.setattr(
+        streams, "kept_frames", lambda rate, knobs: honest(rate, knobs._replace(ceiling=99))
+    )
 
 
 @mutant
@@ -243,7 +245,7 @@ def summary_version_does_not_rise(patch: Patch) -> None:
 
 @mutant
 def sentinel_is_shown(patch: Patch) -> None:
-    patch.setattr(merge_patch, "_revealed", lambda value: value)
+    patch.setattr(merge_patch, "_with_nulls", lambda value: value)
 
 
 @mutant
