@@ -228,17 +228,6 @@ async def test_a_member_claimed_before_it_joined_the_flow_resolves_its_edges_too
     assert await state(engine, graph["b"]) == ("READY" if good else "ENDED(skipped)")
 
 
-async def test_a_caller_that_is_cancelled_does_not_stop_the_cascade(engine: Engine) -> None:
-    graph = await submit(engine, "a>b")
-    handle = await hold(engine, graph, "a")
-    with crashing(engine):
-        await engine.complete(handle, b"x")
-    cascade = engine.parts.core.cascade
-    cascade.ended((graph["a"],)).cancel()
-    await cascade.finish()
-    assert await states(engine, graph) == {"a": "ENDED(success)", "b": "READY"}
-
-
 async def test_a_failure_that_is_retried_resolves_nothing(
     engine: Engine, clock: ManualClock
 ) -> None:
