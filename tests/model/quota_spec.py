@@ -393,7 +393,7 @@ def _compared(
         for ident, q in world.quotas.items()
     }
     yield "quotas", wanted, stored
-    yield "windows", sorted(spec.entries), sorted(tuple(row) for row in world.entries)
+    yield "windows", sorted(spec.entries), sorted(tuple(row) for row in world.quota_windows)
     yield (
         "places by hand",
         {(q, str(who)): at for (q, who), at in spec.slots.items()},

@@ -43,7 +43,7 @@ def beginning_again_begins_anew(patch: Patch) -> None:
 
     async def begin_schedule(self: Any, namespace: str, name: str) -> None:
         await honest(self, namespace, name)
-        await self.store.commit(
+        await self._store.commit(
             with_set(without_guards(schedules.RESUME, "paused"), paused=0)(
                 namespace=namespace, name=name
             )
@@ -91,7 +91,7 @@ def pausing_moves_the_mark(patch: Patch) -> None:
 def what_has_not_begun_cannot_be_paused(patch: Patch) -> None:
     async def pause_schedule(self: Any, namespace: str, name: str) -> bool:
         checked = checked_name(namespace, "namespace"), checked_name(name, "name")
-        return isinstance(await self.store.commit(schedules.pause(*checked)), Applied)
+        return isinstance(await self._store.commit(schedules.pause(*checked)), Applied)
 
     patch.setattr(Schedules, "pause_schedule", pause_schedule)
 
@@ -128,7 +128,7 @@ def moved_by_what_was_read_and_not_by_what_is(patch: Patch) -> None:
         now = (await honest_read(self, mark.namespace)).marks.get(mark.name)
         if now is None or now.cursor_ms != mark.cursor_ms or not 0 <= cursor_ms <= 2**53 - 1:
             return await honest(self, mark, cursor_ms)
-        await self.store.commit(
+        await self._store.commit(
             without_guards(schedules.MOVE, "cursor_ms")(**_values(mark, cursor_ms))
         )
         return True

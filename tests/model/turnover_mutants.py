@@ -8,9 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.claims.claims import Claims
-from flowfabric.engine.engine import Engine
 from flowfabric.engine.leases.holder import Holder
-from flowfabric.engine.operation import operation
 from flowfabric.plan import Applied
 
 from .mutants import Patch, Plant
@@ -24,20 +22,18 @@ def mutant(plant: Plant) -> Plant:
     return plant
 
 
+HONEST = Holder.complete_and_claim
+
+
 def planted(patch: Patch, broken: Callable[..., Any]) -> None:
-    """Replaces `Engine.complete_and_claim`, which is bound to the method that declares it."""
-    name = "complete_and_claim"
-    broken.__qualname__ = f"{Holder.__name__}.{name}"
-    declared = operation(broken)
-    declared.__set_name__(Engine, name)
-    patch.setattr(Engine, name, declared)
+    patch.setattr(Holder, "complete_and_claim", broken)
 
 
 def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Several]]) -> None:
     """The answers of completions and claims are changed."""
 
     async def complete_and_claim(self: Holder, *args: Any) -> tuple[Several, Several]:
-        return change(*await Holder.complete_and_claim(self, *args))
+        return change(*await HONEST(self, *args))
 
     planted(patch, complete_and_claim)
 
@@ -130,6 +126,6 @@ def nobody_looks_around_beside_an_end(patch: Patch) -> None:
 
         with patch.context() as inner:
             inner.setattr(self._claims, "check_routes", nothing)
-            return await Holder.complete_and_claim(self, *args)
+            return await HONEST(self, *args)
 
     planted(patch, complete_and_claim)
