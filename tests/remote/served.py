@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from flowfabric import Engine
+from flowfabric.connect import ensure_signing_key
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
 from flowfabric.server.config import ServerSettings, load_settings
@@ -41,12 +42,9 @@ class Served(RemoteEngine):
         return await super().call(name, arguments)
 
     async def _start(self) -> None:
+        await ensure_signing_key(self.behind, "boot", "ab" * 32)
         url = await self._stack.enter_async_context(serve(self.behind, settings()))
         self._transport = Transport(url, TOKEN)
-
-    async def seed_waitpoint_hmac_secret(self, kid: str, secret: str) -> Any:
-        """A server does that when it boots; this one was there before."""
-        return await self.behind.seed_waitpoint_hmac_secret(kid, secret)
 
     async def end(self) -> None:
         await self._transport.close()

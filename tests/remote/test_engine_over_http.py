@@ -17,11 +17,11 @@ from flowfabric import (
     ClaimPolicy,
     CreateExecutionArgs,
     Engine,
-    EngineBackend,
     ExecutionId,
     connect,
     memory_engine,
 )
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import (
     ConfigError,
     Conflict,
@@ -62,16 +62,16 @@ def new() -> CreateExecutionArgs:
 
 async def test_every_engine_operation_is_available_or_raises_unavailable() -> None:
     remote = RemoteEngine("http://127.0.0.1:1")
-    for name, member in inspect.getmembers(EngineBackend):
+    for name, member in inspect.getmembers(LocalEngineProtocol):
         if name.startswith("_") or not callable(member):
             continue
-        if name in OPERATIONS or name in RemoteEngine.__dict__:
+        if hasattr(RemoteEngine, name):
             assert callable(getattr(remote, name))
         else:
             with pytest.raises(Unavailable, match=name):
                 getattr(remote, name)
     with pytest.raises(AttributeError):
-        _ = remote.with_scanners
+        _ = remote.no_such_operation
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import structs
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.events.long_poll import MAX_POLL_MS, followed
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.errors import ConfigError, Unavailable
@@ -158,6 +159,14 @@ class RemoteEngine(EngineProtocol):
     async def close(self) -> None:
         await self._transport.close()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """For callers without a type checker: names the operation that HTTP does not carry."""
+            if callable(getattr(LocalEngineProtocol, name, None)):
+                raise Unavailable(f"{name} over HTTP")
+            raise AttributeError(name)
+
 
 def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """What is sent again must be known again: calls that count get a key of their own, if they have
@@ -195,8 +204,8 @@ def _remote(engine: RemoteEngine, name: str, doc: str | None) -> Callable[..., A
         del given["self"]
         if given.pop("connection", None) is not None:
             raise ConfigError(
-                f"{name}: connection: a server cannot join your transaction; "
-                "connect to the database itself for that"
+                f"{name}: connection: a server cannot join a transaction of the caller; "
+                "connect to the database directly"
             )
         if name in _KEYED:
             given = _keyed(name, given)
