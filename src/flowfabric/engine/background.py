@@ -61,9 +61,9 @@ class BackgroundLoops(Protocol):
 
 
 class NoLoops:
-    """An engine whose loops run elsewhere."""
+    """The loops of this engine run elsewhere, so they count as running."""
 
-    is_running = False
+    is_running = True
     leads = False
 
     def start(self, engine: Engine, settings: LoopSettings | None) -> bool:

@@ -63,7 +63,7 @@ async def test_two_processes_that_race_stay_within_cap_and_window(options: Optio
         await asyncio.gather(*(work((here, there)[n % 2], n) for n in range(12)))
         assert len(done) == 60
         found = await world(here)
-        assert len(found.entries) == 60 and check(found) == []
+        assert len(found.quota_windows) == 60 and check(found) == []
 
 
 async def test_work_created_in_a_users_transaction_is_under_the_limits(options: Options) -> None:

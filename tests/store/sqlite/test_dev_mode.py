@@ -41,7 +41,7 @@ async def test_the_refusal_names_three_solutions(monkeypatch: pytest.MonkeyPatch
         await SqliteBackend.new(":memory:")
     text = str(caught.value)
     assert text.startswith("sqlite requires FF_DEV_MODE=1: ")
-    for way in ("set FF_DEV_MODE=1", "dev=True", "flowfabric demo"):
+    for way in ("Set FF_DEV_MODE=1", "dev=True", "flowfabric demo"):
         assert way in text
     assert caught.value.backend_kind == "protocol"
     assert isinstance(caught.value, ConfigError)
