@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flowfabric import Engine, PostgresBackend
+from flowfabric import Engine
 from flowfabric.connect import is_postgres
 from flowfabric.errors import TransportError
 
@@ -110,7 +110,7 @@ async def _live(setup: Setup, main: Main) -> None:
     log = Log(Path(setup.folder), setup.instance, true_ns if is_postgres(setup.url) else None)
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
-    if isinstance(engine, PostgresBackend):
+    if is_postgres(setup.url):
         engine.with_scanners(
             LOOPS
         )  # everybody stands for election, so that a dead leader is followed

@@ -17,8 +17,6 @@ from flowfabric import (
     Engine,
     EngineError,
     FailureClass,
-    PostgresBackend,
-    SqliteBackend,
 )
 from flowfabric.errors import TransportError
 from flowfabric.model.attempt import RetryScheduled
@@ -345,6 +343,5 @@ def observed(signals: list[ResumeSignal]) -> dict[str, Any]:
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
-    assert isinstance(engine, SqliteBackend | PostgresBackend)
     engine.with_scanners(LOOPS)
     await Worker(setup, engine, log, stop).run()
