@@ -18,7 +18,7 @@ log = logging.getLogger("flowfabric.worker")
 SHORTEST_TTL_MS = 1_000
 
 
-class Registration(Struct, frozen=True):
+class Registration(Struct):
     """Who a worker is to the engine, and what it can run."""
 
     worker_id: str

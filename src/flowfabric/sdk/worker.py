@@ -73,11 +73,10 @@ class Worker:
             raise ConfigError("lanes: at least one lane is required; declare a task or name a lane")
         self.capabilities = sorted({*app.capabilities, *capabilities})
         self.worker_id = worker_id or Path(sys.argv[0] or "python").stem or "python"
-        self.instance_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._grace_ms = millis(grace, "grace")
         self._registration = Registration(
             self.worker_id,
-            self.instance_id,
+            f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             app.namespace,
             frozenset(self.lanes),
             tuple(self.capabilities),
@@ -96,6 +95,15 @@ class Worker:
         self._ticker: Ticker | None = None
 
     # ---- state
+
+    @property
+    def instance_id(self) -> str:
+        """The name of this worker in leases and the registry; unique per process and start."""
+        return self._registration.instance_id
+
+    @instance_id.setter
+    def instance_id(self, instance_id: str) -> None:
+        self._registration.instance_id = instance_id
 
     @property
     def running(self) -> int:
