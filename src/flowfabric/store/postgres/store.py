@@ -288,9 +288,11 @@ def _keys(plans: Sequence[Plan]) -> list[Key]:
 
 
 async def _dump(connection: asyncpg.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:
-    """Whole tables on one snapshot."""
+    """Whole tables on one snapshot; events in the order of their ids."""
     found: dict[str, list[Row]] = {}
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         for table in tables:
-            found[table] = decode_rows(table, await connection.fetch(select(TABLES[table], ())))
+            in_order = " ORDER BY event_id" if TABLES[table].outbox else ""
+            sql = select(TABLES[table], ()) + in_order
+            found[table] = decode_rows(table, await connection.fetch(sql))
     return found
