@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -141,7 +142,7 @@ class Core:
             try:
                 answer = await self.store.commit(commit.plan)
                 if isinstance(answer, Applied):
-                    alone = () if may_have_children else (fields.execution_id,)
+                    alone = () if may_have_children else (fields.execution_id.uuid,)
                     await self.after_commit((commit.plan,), (answer,), alone=alone, wait=wait)
                     return _result(commit, answer)
             except TransportError as error:
@@ -198,7 +199,7 @@ class Core:
         plans: Sequence[Plan],
         answers: Sequence[object],
         *,
-        alone: Collection[ExecutionId] = (),
+        alone: Collection[UUID] = (),
         wait: bool = True,
     ) -> None:
         """Starts the cascade for executions that these commits ended.
@@ -207,11 +208,10 @@ class Core:
         Without `wait`, the caller waits for the cascade only when the cascade has a backlog.
         """
         ended = [
-            ident
+            ExecutionId.of(_value(plan, "partition_key"), _value(plan, "execution_id"))
             for plan, answer in zip(plans, answers, strict=True)
             if plan.form.ends and isinstance(answer, Applied)
-            for ident in (_subject(plan),)
-            if ident not in alone or _has_flow(plan, answer)
+            if _has_flow(plan, answer) or _value(plan, "execution_id") not in alone
         ]
         if ended:
             cascaded = self.cascade.ended(ended)
@@ -219,11 +219,8 @@ class Core:
                 await cascaded
 
 
-def _subject(plan: Plan) -> ExecutionId:
-    """The execution that a plan of an ending form guards."""
-    args = plan.form.args
-    at, uid = args.index("partition_key"), args.index("execution_id")
-    return ExecutionId.of(plan.values[at], plan.values[uid])
+def _value(plan: Plan, arg: str) -> Any:
+    return plan.values[plan.form.args.index(arg)]
 
 
 def _has_flow(plan: Plan, answer: Applied) -> bool:

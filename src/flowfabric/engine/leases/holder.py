@@ -185,7 +185,7 @@ class Holder:
     ) -> list[EngineError | None]:
         """Starts the cascade for applied completions and examines refused ones."""
         alone = {
-            fields.execution_id
+            fields.execution_id.uuid
             for handle, fields in completions.held
             if not self._leases.may_have_children(handle)
         }
