@@ -54,8 +54,9 @@ class Context(RunInfo):
         Async steps may run together, `await asyncio.gather(ctx.step(...), ctx.step(...))`; they
         are numbered in the order of the calls.
         """
-        self._session.check(f"step {name!r}")
-        return self._step(self._session.order.reach(name, STEP), name, function, args, kwargs)
+        session = self._session
+        session.check(f"step {name!r}")
+        return self._step(session.order.reach(name, STEP), name, function, args, kwargs)
 
     async def _step(
         self,
@@ -66,15 +67,16 @@ class Context(RunInfo):
         kwargs: Mapping[str, Any],
     ) -> Any:
         session = self._session
+        order = session.order
         try:
             record = await session.found(position, name, STEP)
             if record is None:
-                with session.order.inside(f"step {name!r}"):
+                with order.inside(f"step {name!r}"):
                     value = await call_user_code(function, args, kwargs)
                 record = await session.record(position, name, value, STEP)
             return session.value_of(record, result_of(function))
         finally:
-            session.order.left(position)
+            order.left(position)
 
     # ---- waits
 

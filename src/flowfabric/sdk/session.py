@@ -44,11 +44,13 @@ class Session:
         "lane",
         "on_lost",
         "outage",
+        "task",
         "work",
     )
 
     def __init__(self, app: App, engine: EngineProtocol, work: Work, lane: str) -> None:
         self.app, self.engine, self.work, self.lane = app, engine, work, lane
+        self.task = work.execution_kind
         self.is_parked = self.is_lost = self._is_over = False
         self.outage: EngineError | None = None
         """The error after which the store counts as unreachable; the run is given back for it."""
@@ -62,10 +64,6 @@ class Session:
     @property
     def id(self) -> ExecutionId:
         return self.work.execution_id
-
-    @property
-    def task(self) -> str:
-        return self.work.execution_kind
 
     @property
     def order(self) -> StepOrder:
@@ -118,7 +116,7 @@ class Session:
     def check(self, what: str) -> None:
         if self.is_parked:
             raise Parked
-        self.order.check_here(what)
+        (self._order or self.order).check_here(what)
 
     # ---- engine calls
 
