@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Coroutine, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,9 @@ settings.register_profile(
 )  # how fast the machine is says nothing about the code
 settings.load_profile("flowfabric")
 pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
+
+# A background job of a shell ignores SIGINT, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
 ENGINES = ("memory", "sqlite-file", "postgres")
