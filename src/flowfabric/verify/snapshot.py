@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -52,7 +52,8 @@ Key = tuple[int, UUID]
 StreamKey = tuple[int, UUID, int]
 GroupKey = tuple[int, UUID, UUID]
 Event = dict[str, Any]
-Owned = TypeVar("Owned", Waitpoint, Signal)
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 class FrameRow(Struct, frozen=True):
@@ -70,6 +71,10 @@ class FrameRow(Struct, frozen=True):
     expires_at_ms: int | None
     created_at_ms: int
     fields: str
+
+    @property
+    def stream(self) -> StreamKey:
+        return self.partition_key, self.execution_id, self.attempt_index
 
     @property
     def place(self) -> tuple[int, int]:
@@ -121,22 +126,18 @@ class Snapshot(Struct, frozen=True):
     frames: dict[StreamKey, list[FrameRow]]
     summaries: dict[StreamKey, tuple[str, int]]
 
+    @property
+    def event_channels(self) -> tuple[dict[Key, list[Event]], ...]:
+        return self.leases, self.completions, self.operations, self.signal_events
+
 
 def snapshot_of(tables: Mapping[str, list[Row]]) -> Snapshot:
-    executions = (Execution(*row) for row in tables["ff_exec_core"])
-    attempts: dict[Key, list[Attempt]] = {}
-    for row in tables["ff_attempt"]:
-        attempt = Attempt(*row)
-        attempts.setdefault((attempt.partition_key, attempt.execution_id), []).append(attempt)
-    for several in attempts.values():
-        several.sort(key=lambda a: a.attempt_index)
-    inbound: dict[GroupKey, list[Edge]] = {}
-    for row in tables["ff_edge"]:
-        edge = Edge(*row)
-        inbound.setdefault((edge.partition_key, edge.flow_id, edge.downstream_eid), []).append(edge)
+    attempts = sorted(tables["ff_attempt"], key=lambda row: row[2])
+    frames = sorted(tables["ff_stream_frame"], key=lambda row: row[6])
+    edges = (Edge(*row) for row in tables["ff_edge"])
     return Snapshot(
-        {(e.partition_key, e.execution_id): e for e in executions},
-        attempts,
+        {(row[0], row[1]): Execution(*row) for row in tables["ff_exec_core"]},
+        _grouped((Attempt(*row) for row in attempts), _owner),
         [Grant(*row) for row in tables["ff_claim_grant"]],
         list(tables["ff_idempotency"]),
         _events(tables, "ff_lease_event"),
@@ -144,12 +145,12 @@ def snapshot_of(tables: Mapping[str, list[Row]]) -> Snapshot:
         _events(tables, "ff_operator_event"),
         {(row[0], row[1]): Flow(*row) for row in tables["ff_flow_core"]},
         {(row[0], row[1], row[2]): EdgeGroup(*row) for row in tables["ff_edge_group"]},
-        inbound,
+        _grouped(edges, lambda edge: (edge.partition_key, edge.flow_id, edge.downstream_eid)),
         {(row[0], row[1], row[2]) for row in tables["ff_pending_cancel_groups"]},
         {(row[0], row[1]) for row in tables["ff_cancel_backlog"]},
         {(row[0], row[1]): Suspension(*row) for row in tables["ff_suspension_current"]},
-        _by_execution(Waitpoint(*row) for row in tables["ff_waitpoint_pending"]),
-        _by_execution(Signal(*row) for row in tables["ff_signal"]),
+        _grouped((Waitpoint(*row) for row in tables["ff_waitpoint_pending"]), _owner),
+        _grouped((Signal(*row) for row in tables["ff_signal"]), _owner),
         _events(tables, "ff_signal_event"),
         {row[0]: BudgetPolicy(*row) for row in tables["ff_budget_policy"]},
         {(row[0], row[1]): row[3] for row in tables["ff_budget_usage"]},
@@ -161,16 +162,20 @@ def snapshot_of(tables: Mapping[str, list[Row]]) -> Snapshot:
         list(tables["ff_quota_admitted"]),
         {(row[0], row[1], row[2]) for row in tables["ff_lane_gate"]},
         {(row[0], row[1], row[2]): StreamMeta(*row) for row in tables["ff_stream_meta"]},
-        _frames(tables["ff_stream_frame"]),
+        _grouped((FrameRow(*row) for row in frames), lambda frame: frame.stream),
         {(row[0], row[1], row[2]): (row[3], row[4]) for row in tables["ff_stream_summary"]},
     )
 
 
-def _frames(rows: Iterable[Row]) -> dict[StreamKey, list[FrameRow]]:
-    grouped: dict[StreamKey, list[FrameRow]] = {}
-    for row in sorted(rows, key=lambda r: r[6]):
-        grouped.setdefault((row[0], row[1], row[2]), []).append(FrameRow(*row))
+def _grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    grouped: dict[K, list[T]] = {}
+    for row in rows:
+        grouped.setdefault(key(row), []).append(row)
     return grouped
+
+
+def _owner(row: Attempt | Waitpoint | Signal) -> Key:
+    return row.partition_key, row.execution_id
 
 
 def _accounts(rows: Iterable[Row]) -> dict[tuple[UUID, str], int]:
@@ -180,17 +185,7 @@ def _accounts(rows: Iterable[Row]) -> dict[tuple[UUID, str], int]:
     return summed
 
 
-def _by_execution(rows: Iterable[Owned]) -> dict[Key, list[Owned]]:
-    grouped: dict[Key, list[Owned]] = {}
-    for row in rows:
-        grouped.setdefault((row.partition_key, row.execution_id), []).append(row)
-    return grouped
-
-
 def _events(tables: Mapping[str, list[Row]], channel: str) -> dict[Key, list[Event]]:
-    names = TABLES[channel].names
-    grouped: dict[Key, list[Event]] = {}
-    for row in sorted(tables[channel], key=lambda r: r[0]):
-        event = dict(zip(names, row, strict=True))
-        grouped.setdefault((event["partition_key"], event["execution_id"]), []).append(event)
-    return grouped
+    names, rows = TABLES[channel].names, sorted(tables[channel], key=lambda row: row[0])
+    events = (dict(zip(names, row, strict=True)) for row in rows)
+    return _grouped(events, lambda event: (event["partition_key"], event["execution_id"]))
