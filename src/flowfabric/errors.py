@@ -20,7 +20,9 @@ FlowFabricError
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Any, Self
 
 
 class FlowFabricError(Exception):
@@ -110,41 +112,31 @@ class Corruption(ValidationError):
         super().__init__(ValidationKind.CORRUPTION, what if about is None else f"{about}: {what}")
 
 
-class ContentionKind(StrEnum):
-    USE_CLAIM_RESUMED_EXECUTION = "use_claim_resumed_execution"
-    NOT_A_RESUMED_EXECUTION = "not_a_resumed_execution"
-    EXECUTION_NOT_LEASEABLE = "execution_not_leaseable"
-    LEASE_CONFLICT = "lease_conflict"
-    INVALID_CLAIM_GRANT = "invalid_claim_grant"
-    CLAIM_GRANT_EXPIRED = "claim_grant_expired"
-    EXECUTION_NOT_ACTIVE = "execution_not_active"
-    EXECUTION_NOT_ELIGIBLE = "execution_not_eligible"
-    RETRY_EXHAUSTED = "retry_exhausted"
-    STALE_GRAPH_REVISION = "stale_graph_revision"
-    WAITPOINT_NOT_FOUND = "waitpoint_not_found"
-    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
-    CONCURRENCY_LIMIT_EXCEEDED = "concurrency_limit_exceeded"
+class _HintedKind(StrEnum):
+    """A kind, and the hint for the caller that the message of its errors has."""
+
+    hint: str
+
+    def __new__(cls, value: str, hint: str = "") -> Self:
+        kind = str.__new__(cls, value)
+        kind._value_, kind.hint = value, hint
+        return kind
 
 
-_CONTENTION_HINTS = {
-    ContentionKind.USE_CLAIM_RESUMED_EXECUTION: (
-        "its attempt was interrupted; continue it with claim_resumed_execution"
-    ),
-    ContentionKind.NOT_A_RESUMED_EXECUTION: (
-        "it has no interrupted attempt to continue; use claim_execution"
-    ),
-    ContentionKind.EXECUTION_NOT_LEASEABLE: "it is not runnable and eligible now",
-    ContentionKind.LEASE_CONFLICT: "this lease is not the current one; abandon the task",
-    ContentionKind.INVALID_CLAIM_GRANT: "no grant for this worker; ask for one first",
-    ContentionKind.CLAIM_GRANT_EXPIRED: "the grant expired before it was used; ask for a new one",
-    ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; abandon the task",
-    ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
-    ContentionKind.STALE_GRAPH_REVISION: "the graph has changed; read its revision again",
-    ContentionKind.WAITPOINT_NOT_FOUND: "there is no such waitpoint of this execution",
-    ContentionKind.RATE_LIMIT_EXCEEDED: "the rate limit of its quota is reached",
-    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED: "the concurrency limit of its quota is reached",
-    ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
-}
+class ContentionKind(_HintedKind):
+    USE_CLAIM_RESUMED_EXECUTION = "use_claim_resumed_execution", "continue its interrupted attempt"
+    NOT_A_RESUMED_EXECUTION = "not_a_resumed_execution", "nothing to resume; use claim_execution"
+    EXECUTION_NOT_LEASEABLE = "execution_not_leaseable", "it is not runnable and eligible now"
+    LEASE_CONFLICT = "lease_conflict", "this lease is not the current one; abandon the task"
+    INVALID_CLAIM_GRANT = "invalid_claim_grant", "no grant for this worker; ask for one first"
+    CLAIM_GRANT_EXPIRED = "claim_grant_expired", "the grant expired; ask for a new one"
+    EXECUTION_NOT_ACTIVE = "execution_not_active", "the execution does not run; abandon the task"
+    EXECUTION_NOT_ELIGIBLE = "execution_not_eligible", "it is not runnable and eligible now"
+    RETRY_EXHAUSTED = "retry_exhausted", "the store stayed busy through 3 tries; try again later"
+    STALE_GRAPH_REVISION = "stale_graph_revision", "the graph has changed; read its revision again"
+    WAITPOINT_NOT_FOUND = "waitpoint_not_found", "there is no such waitpoint of this execution"
+    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded", "the rate limit of its quota is reached"
+    CONCURRENCY_LIMIT_EXCEEDED = "concurrency_limit_exceeded", "its quota's limit is reached"
 
 
 class Contention(EngineError):
@@ -155,9 +147,7 @@ class Contention(EngineError):
         self.code = kind.value
         self.error_class = ErrorClass.RETRYABLE
         shown = ", ".join(f"{name}={value!r}" for name, value in facts.items())
-        super().__init__(
-            f"{kind.value}: {_CONTENTION_HINTS[kind]}" + (f" ({shown})" if shown else "")
-        )
+        super().__init__(f"{kind.value}: {kind.hint}" + (f" ({shown})" if shown else ""))
 
 
 class ConflictKind(StrEnum):
@@ -180,53 +170,28 @@ class Conflict(EngineError):
         super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
 
 
-class StateKind(StrEnum):
-    STALE_LEASE = "stale_lease"
-    LEASE_EXPIRED = "lease_expired"
-    LEASE_REVOKED = "lease_revoked"
-    EXECUTION_NOT_TERMINAL = "execution_not_terminal"
-    MAX_REPLAYS_EXHAUSTED = "max_replays_exhausted"
-    GRANT_ALREADY_EXISTS = "grant_already_exists"
-    LANE_CLOSED = "lane_closed"
-    NOT_RUNNABLE = "not_runnable"
-    NOT_BLOCKED_BY_DEPS = "not_blocked_by_deps"
-    DEPS_NOT_SATISFIED = "deps_not_satisfied"
-    TERMINAL = "terminal"
-    ALREADY_SUSPENDED = "already_suspended"
-    ALREADY_SATISFIED = "already_satisfied"
-    EXECUTION_NOT_SUSPENDED = "execution_not_suspended"
-    TARGET_NOT_SIGNALABLE = "target_not_signalable"
-    WAITPOINT_CLOSED = "waitpoint_closed"
-    WAITPOINT_NOT_PENDING = "waitpoint_not_pending"
-    WAITPOINT_NOT_OPEN = "waitpoint_not_open"
-    PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired"
-    BUDGET_EXCEEDED = "budget_exceeded"
-    STREAM_CLOSED = "stream_closed"
-
-
-_STATE_HINTS = {
-    StateKind.STALE_LEASE: "this lease is not the stored one",
-    StateKind.LEASE_EXPIRED: "the lease expired before this call; abandon the task",
-    StateKind.LEASE_REVOKED: "the lease was revoked; abandon the task",
-    StateKind.EXECUTION_NOT_TERMINAL: "only an ended execution can be replayed",
-    StateKind.MAX_REPLAYS_EXHAUSTED: "it has been replayed as often as its policy allows",
-    StateKind.GRANT_ALREADY_EXISTS: "an unexpired grant exists; wait until it is used or expires",
-    StateKind.LANE_CLOSED: "the lane takes no new work; resume it or use another lane",
-    StateKind.NOT_RUNNABLE: "only a runnable execution can be promoted",
-    StateKind.NOT_BLOCKED_BY_DEPS: "it does not wait for other executions",
-    StateKind.DEPS_NOT_SATISFIED: "other executions it waits for have not ended",
-    StateKind.TERMINAL: "it has ended",
-    StateKind.ALREADY_SUSPENDED: "it is suspended; this handle can only observe its signals",
-    StateKind.ALREADY_SATISFIED: "the condition is satisfied already; continue",
-    StateKind.EXECUTION_NOT_SUSPENDED: "only a suspended execution can be resumed",
-    StateKind.TARGET_NOT_SIGNALABLE: "the execution does not wait for signals now",
-    StateKind.WAITPOINT_CLOSED: "the waitpoint takes no more signals",
-    StateKind.WAITPOINT_NOT_PENDING: "it was used by a suspension or closed already",
-    StateKind.WAITPOINT_NOT_OPEN: "only a pending or active waitpoint can be closed",
-    StateKind.PENDING_WAITPOINT_EXPIRED: "it was not used in time; create another",
-    StateKind.STREAM_CLOSED: "its attempt has ended, so its stream accepts no more frames",
-    StateKind.BUDGET_EXCEEDED: "one of its budgets is exhausted; it can start after the next reset",
-}
+class StateKind(_HintedKind):
+    STALE_LEASE = "stale_lease", "this lease is not the stored one"
+    LEASE_EXPIRED = "lease_expired", "the lease expired before this call; abandon the task"
+    LEASE_REVOKED = "lease_revoked", "the lease was revoked; abandon the task"
+    EXECUTION_NOT_TERMINAL = "execution_not_terminal", "only an ended execution can be replayed"
+    MAX_REPLAYS_EXHAUSTED = "max_replays_exhausted", "its policy allows no more replays"
+    GRANT_ALREADY_EXISTS = "grant_already_exists", "an unexpired grant exists; wait until it ends"
+    LANE_CLOSED = "lane_closed", "the lane takes no new work; resume it or use another lane"
+    NOT_RUNNABLE = "not_runnable", "only a runnable execution can be promoted"
+    NOT_BLOCKED_BY_DEPS = "not_blocked_by_deps", "it does not wait for other executions"
+    DEPS_NOT_SATISFIED = "deps_not_satisfied", "other executions it waits for have not ended"
+    TERMINAL = "terminal", "it has ended"
+    ALREADY_SUSPENDED = "already_suspended", "this handle can only observe its signals"
+    ALREADY_SATISFIED = "already_satisfied", "the condition is satisfied already; continue"
+    EXECUTION_NOT_SUSPENDED = "execution_not_suspended", "only a suspended execution can be resumed"
+    TARGET_NOT_SIGNALABLE = "target_not_signalable", "the execution does not wait for signals now"
+    WAITPOINT_CLOSED = "waitpoint_closed", "the waitpoint takes no more signals"
+    WAITPOINT_NOT_PENDING = "waitpoint_not_pending", "it was used by a suspension or closed already"
+    WAITPOINT_NOT_OPEN = "waitpoint_not_open", "only a pending or active waitpoint can be closed"
+    PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired", "not used in time; create another"
+    BUDGET_EXCEEDED = "budget_exceeded", "a budget is exhausted; it can start after its reset"
+    STREAM_CLOSED = "stream_closed", "its attempt has ended, so its stream accepts no more frames"
 
 
 class StateError(EngineError):
@@ -237,7 +202,7 @@ class StateError(EngineError):
             self.error_class = ErrorClass.INFORMATIONAL
         elif kind is StateKind.BUDGET_EXCEEDED:
             self.error_class = ErrorClass.COOPERATIVE
-        super().__init__(f"{kind.value}: {_STATE_HINTS[kind]}" + (f" ({detail})" if detail else ""))
+        super().__init__(f"{kind.value}: {kind.hint}" + (f" ({detail})" if detail else ""))
 
 
 class TransportError(EngineError):
@@ -298,6 +263,19 @@ class StreamBackpressure(EngineError):
             "events right after this cursor were removed by retention; "
             "read the current state, then continue"
         )
+
+
+Kind = ValidationKind | ContentionKind | ConflictKind | StateKind
+_ERROR_OF: dict[type, Callable[[Any], EngineError]] = {
+    ValidationKind: ValidationError,
+    ContentionKind: Contention,
+    ConflictKind: Conflict,
+    StateKind: StateError,
+}
+
+
+def error_of(kind: Kind) -> EngineError:
+    return _ERROR_OF[type(kind)](kind)
 
 
 def invalid(field: str, accepted: str, got: object = None) -> ValidationError:

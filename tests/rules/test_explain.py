@@ -12,10 +12,9 @@ from flowfabric.model.explanation import (
     Quota,
     Why,
 )
-from flowfabric.model.state import BlockingReason
 from flowfabric.rules.executions.explain import EXPLAINED, is_ready, looks_ahead
 from flowfabric.rules.executions.phrasing import ago, clipped, coming, counted, listed, span
-from flowfabric.rules.states import VECTORS
+from flowfabric.rules.states import STATE_VALUES, VECTORS
 
 from .explain_factory import (
     QUOTA_ID,
@@ -52,7 +51,7 @@ def test_the_code_of_a_waiting_state_is_its_blocking_reason(vector: str, reason:
 
 
 def test_every_blocking_reason_is_a_code() -> None:
-    assert {reason.value for reason in BlockingReason} - {"none"} <= {why.value for why in Why}
+    assert STATE_VALUES["blocking_reason"] - {"none"} <= {why.value for why in Why}
 
 
 def test_contradicting_columns_are_reported() -> None:

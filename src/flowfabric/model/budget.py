@@ -199,9 +199,6 @@ class Reconciliation(Struct, frozen=True):
     errors: int = 0
 
 
-# ---- rows
-
-
 class StoredLimits(Limits, frozen=True):
     """The content of `policy_json`. `formerly`: former hard limits that were lowered; 0 is none.
 

@@ -57,9 +57,6 @@ class Why(StrEnum):
     UNKNOWN = "unknown"
 
 
-# ---- the facts behind a reason
-
-
 class Outcome(Struct, frozen=True, tag="outcome"):
     outcome: str
     reason: str
@@ -220,9 +217,6 @@ class Explanation(Struct, frozen=True):
     @property
     def code(self) -> Why:
         return self.reasons[0].code
-
-
-# ---- what is looked at
 
 
 class Budget(Struct, frozen=True):

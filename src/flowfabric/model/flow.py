@@ -84,9 +84,6 @@ def stored_edge_policy(text: str) -> EdgePolicy:
     return EdgePolicy(kind, 1 if kind == "any_of" or not isinstance(k, int) else k, on)
 
 
-# ---- rows
-
-
 class Flow(Struct, frozen=True):
     """A row of `ff_flow_core`."""
 
@@ -158,9 +155,6 @@ class EdgeGroup(Struct, frozen=True):
     def total(self) -> int:
         """Inbound edges applied so far."""
         return self.success_count + self.fail_count + self.skip_count + self.running_count
-
-
-# ---- requests and answers
 
 
 class CreateFlowArgs(Struct, frozen=True, kw_only=True):
@@ -302,9 +296,6 @@ class FlowAlreadyTerminal(Struct, frozen=True, tag=True):
     stored_cancellation_policy: str | None
     stored_cancel_reason: str | None
     member_execution_ids: list[ExecutionId]
-
-
-# ---- a whole graph
 
 
 class GraphEdge(Struct, frozen=True, gc=False):

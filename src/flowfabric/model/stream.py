@@ -50,9 +50,6 @@ class Visibility(StrEnum):
     ExcludeBestEffort = "exclude_best_effort"
 
 
-# ---- modes
-
-
 class Durable(Struct, frozen=True, tag=True):
     """Kept, up to the cap of the stream."""
 
@@ -114,9 +111,6 @@ class StreamMeta(Struct, frozen=True):
     last_append_ts_ms: int | None = None
     maxlen_applied_last: int | None = None
     version: int = 0
-
-
-# ---- results
 
 
 class AppendOutcome(Struct, frozen=True, gc=False):

@@ -50,9 +50,6 @@ class CountKind(StrEnum):
     DISTINCT_SOURCES = "DistinctSources"
 
 
-# ---- conditions
-
-
 class Single(Struct, frozen=True, tag=True):
     """One signal at this key, of this name if there is one."""
 
@@ -123,9 +120,6 @@ class UsePending(Struct, frozen=True, tag=True):
 
 
 Binding = FreshWaitpoint | UsePending
-
-
-# ---- rows
 
 
 class Suspension(Struct, frozen=True):
@@ -217,9 +211,6 @@ class Signal(Struct, frozen=True):
     payload: bytes | None
     comment: str = ""
     link: str = ""
-
-
-# ---- requests and answers
 
 
 class SuspendArgs(Struct, frozen=True, kw_only=True):

@@ -20,3 +20,8 @@ def by_args(*columns: str) -> tuple[Cond, ...]:
 def by_row(*columns: str) -> tuple[Cond, ...]:
     """Rows whose columns equal those of the guarded row as this plan leaves it."""
     return tuple(Cond(column, "=", After(column)) for column in columns)
+
+
+def from_row(*names: str) -> dict[str, Any]:
+    """Columns that take the values of the guarded row as this plan leaves it."""
+    return {name: After(name) for name in names}

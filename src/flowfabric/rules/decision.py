@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from flowfabric.errors import EngineError
+from flowfabric.errors import EngineError, Kind, error_of
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import LimitState
 from flowfabric.plan import Applied, Plan
+
+T = TypeVar("T")
 
 
 class Snapshot(Struct, frozen=True):
@@ -33,6 +35,9 @@ class Snapshot(Struct, frozen=True):
         """The grant, unless it has expired."""
         grant = self.grant
         return grant if grant is not None and grant.expires_at_ms >= self.now_ms else None
+
+    def is_granted_to_another(self, worker_id: str) -> bool:
+        return self.live_grant is not None and self.live_grant.worker_id != worker_id
 
     @property
     def lane_is_held(self) -> bool:
@@ -65,6 +70,17 @@ class Reject(Struct, frozen=True):
 
 
 Decision = Commit | Return | Reject
+
+
+def refuse(*cases: tuple[bool, Kind]) -> Reject | None:
+    """The rejection of the first case that holds."""
+    kind = first_of(*cases)
+    return None if kind is None else Reject(error_of(kind))
+
+
+def first_of(*cases: tuple[bool, T]) -> T | None:
+    """The answer of the first case that holds."""
+    return next((answer for holds, answer in cases if holds), None)
 
 
 class _DecideAgain:

@@ -16,25 +16,23 @@ from flowfabric.plan import (
     Cond,
     Delete,
     Emit,
+    Guard,
     Insert,
     Now,
     Text,
     UpdateMany,
 )
+from flowfabric.rules.columns import by_args, by_row, from_row
 from flowfabric.rules.states import entering
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
 SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
 
-KEY = (
-    Cond("partition_key", "=", Arg("partition_key")),
-    Cond("execution_id", "=", Arg("execution_id")),
-)
+KEY = by_args("partition_key", "execution_id")
 UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
 LIVE_LEASE = (
     *KEY,
-    Cond("lease_epoch", "=", Arg("lease_epoch")),
-    Cond("attempt_index", "=", Arg("attempt_index")),
+    *by_args("lease_epoch", "attempt_index"),
     Cond("current_lease_id", "=", Arg("lease_id")),
     Cond("current_worker_instance_id", "=", Arg("worker_instance_id")),
     Cond("lifecycle_phase", "=", "active"),
@@ -44,14 +42,11 @@ LIVE_LEASE = (
 IN_TIME = AnyOf(
     (Cond("attempt_timeout_at_ms", "is null"), Cond("attempt_timeout_at_ms", ">", Now()))
 )
-HELD = (*LIVE_LEASE, IN_TIME)
+HELD: tuple[Guard, ...] = (*LIVE_LEASE, IN_TIME)
 LEASE_IS_OVER = AnyOf(
     (Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
 )
-THIS_ROW = (
-    Cond("partition_key", "=", After("partition_key")),
-    Cond("execution_id", "=", After("execution_id")),
-)
+THIS_ROW = by_row("partition_key", "execution_id")
 THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", After("attempt_index")))
 
 Columns = dict[str, object]
@@ -97,14 +92,7 @@ def ending(outcome: str) -> Columns:
     return {"retain_until_ms": Now(Before(age)), **entering("ENDED", outcome=outcome)}
 
 
-# ---- events
-
-_SUBJECT: Columns = {
-    "execution_id": After("execution_id"),
-    "partition_key": After("partition_key"),
-    "namespace": After("namespace"),
-    "instance_tag": After("instance_tag"),
-}
+_SUBJECT: Columns = from_row("execution_id", "partition_key", "namespace", "instance_tag")
 
 
 def _lease_event(
@@ -156,9 +144,6 @@ def flow_event(kind: str, details: Arg, namespace: Arg) -> Insert:
     return Emit(OPERATOR_EVENTS, kind, {**subject, "details": details}, Arg("now"))
 
 
-# ---- attempts and waits
-
-
 def close_attempt(
     state: str, outcome: str, *, at: Now | Arg = _NOW, **more: After | Arg | str | None
 ) -> UpdateMany:
@@ -205,9 +190,6 @@ def close_waits(
 
 def drop_grant() -> Delete:
     return Delete(GRANT, THIS_ROW)
-
-
-# ---- arguments
 
 
 def lease_of(execution: Execution) -> Columns:

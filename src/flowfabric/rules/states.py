@@ -5,23 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 from flowfabric.model.execution import Execution, StateVector
-from flowfabric.model.state import (
-    ENDED_PHASES,
-    AttemptState,
-    BlockingReason,
-    EligibilityState,
-    LifecyclePhase,
-    OwnershipState,
-    PublicState,
-    TerminalOutcome,
-)
+from flowfabric.model.state import ENDED_PHASES, PublicState
 
-PENDING = (
-    "pending_first_attempt",
-    "attempt_interrupted",
-    "pending_retry_attempt",
-    "pending_replay_attempt",
-)
+_REPEATED = ("pending_retry_attempt", "pending_replay_attempt")
+_PENDING = ("pending_first_attempt", "attempt_interrupted", *_REPEATED)
+_OUTCOMES = ("success", "failed", "cancelled", "expired", "skipped")
+_DELAYS = ("waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay")
+_ROUTES = ("waiting_for_capable_worker", "waiting_for_locality_match")
+_OPERATORS = ("paused_by_operator", "paused_by_flow_cancel")
+_ANSWERS = ("waiting_for_callback", "waiting_for_tool_result")
+_SIGNALS = ("waiting_for_signal", "waiting_for_approval", *_ANSWERS)
+_PAUSES = ("waiting_for_budget", "paused_by_operator", "paused_by_policy")
 
 
 class Vector(Struct, frozen=True):
@@ -29,142 +23,112 @@ class Vector(Struct, frozen=True):
 
     name: str
     meaning: str
-    lifecycle_phase: str
-    ownership_state: str
-    eligibility_state: str
-    blocking_reasons: tuple[str, ...]
-    outcomes: tuple[str, ...]
-    attempt_states: tuple[str, ...]
-    public_state: str
     leaves_by: str
-
-
-def _runnable(
-    name: str, meaning: str, eligibility: str, reasons: tuple[str, ...], public: str, leaves_by: str
-) -> Vector:
-    shape = ("runnable", "unowned", eligibility, reasons, ("none",), PENDING, public, leaves_by)
-    return Vector(name, meaning, *shape)
+    public_state: str
+    eligibility_state: str
+    blocking_reasons: tuple[str, ...] = ("none",)
+    lifecycle_phase: str = "runnable"
+    ownership_state: str = "unowned"
+    attempt_states: tuple[str, ...] = _PENDING
+    outcomes: tuple[str, ...] = ("none",)
 
 
 _VECTORS = (
-    _runnable(
-        "READY", "can be claimed", "eligible_now", ("waiting_for_worker",), "waiting", "claim"
-    ),
-    _runnable(
-        "DELAYED",
-        "waits for a time",
-        "not_eligible_until_time",
-        ("waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay"),
-        "delayed",
-        "timer",
-    ),
-    _runnable(
+    Vector("READY", "can be claimed", "claim", "waiting", "eligible_now", ("waiting_for_worker",)),
+    Vector("DELAYED", "waits for a time", "timer", "delayed", "not_eligible_until_time", _DELAYS),
+    Vector(
         "DEPS",
         "waits for other executions",
+        "dependency",
+        "waiting_children",
         "blocked_by_dependencies",
         ("waiting_for_children",),
-        "waiting_children",
-        "dependency",
     ),
-    _runnable(
+    Vector(
         "BUDGET",
         "its budget is spent",
+        "timer",
+        "rate_limited",
         "blocked_by_budget",
         ("waiting_for_budget",),
-        "rate_limited",
-        "timer",
     ),
-    _runnable(
+    Vector(
         "QUOTA",
         "its quota is used up",
+        "timer",
+        "rate_limited",
         "blocked_by_quota",
         ("waiting_for_quota",),
-        "rate_limited",
-        "timer",
     ),
-    _runnable(
+    Vector(
         "ROUTE",
         "no live worker can run it",
-        "blocked_by_route",
-        ("waiting_for_capable_worker", "waiting_for_locality_match"),
-        "waiting",
         "worker registration",
-    ),
-    _runnable(
-        "OPBLOCK",
-        "held by an operator",
-        "blocked_by_operator",
-        ("paused_by_operator", "paused_by_flow_cancel"),
         "waiting",
-        "operator",
+        "blocked_by_route",
+        _ROUTES,
     ),
-    _runnable(
+    Vector(
+        "OPBLOCK", "held by an operator", "operator", "waiting", "blocked_by_operator", _OPERATORS
+    ),
+    Vector(
         "LANEBLOCK",
         "held by its lane",
+        "operator",
+        "waiting",
         "blocked_by_lane_state",
         ("paused_by_policy",),
-        "waiting",
-        "operator",
     ),
     Vector(
         "RUNNING",
         "a worker holds a live lease",
+        "worker or lease expiry",
         "active",
-        "leased",
         "not_applicable",
         ("none",),
-        ("none",),
-        ("running_attempt",),
         "active",
-        "worker or lease expiry",
+        "leased",
+        ("running_attempt",),
     ),
     Vector(
         "LOST",
         "its lease has expired",
+        "reclaim or requeue",
         "active",
-        "lease_expired_reclaimable",
         "not_applicable",
         ("waiting_for_worker",),
-        ("none",),
-        ("attempt_interrupted",),
         "active",
-        "reclaim or requeue",
+        "lease_expired_reclaimable",
+        ("attempt_interrupted",),
     ),
     Vector(
         "SUSPENDED",
         "waits for a signal",
+        "signal or timer",
+        "suspended",
+        "not_applicable",
+        (*_SIGNALS, *_PAUSES),
         "suspended",
         "unowned",
-        "not_applicable",
-        (
-            "waiting_for_signal",
-            "waiting_for_approval",
-            "waiting_for_callback",
-            "waiting_for_tool_result",
-            "waiting_for_budget",
-            "paused_by_operator",
-            "paused_by_policy",
-        ),
-        ("none",),
         ("attempt_interrupted",),
-        "suspended",
-        "signal or timer",
     ),
     Vector(
         "ENDED",
         "has ended",
-        "terminal",
-        "unowned",
+        "replay or retention",
+        "",
         "not_applicable",
         ("none",),
-        ("success", "failed", "cancelled", "expired", "skipped"),
-        ("attempt_terminal", "none", *PENDING[:1], *PENDING[2:]),
-        "",
-        "replay or retention",
+        "terminal",
+        "unowned",
+        ("attempt_terminal", "none", "pending_first_attempt", *_REPEATED),
+        _OUTCOMES,
     ),
 )
 VECTORS = {vector.name: vector for vector in _VECTORS}
+_BY_PLACE = {(v.lifecycle_phase, v.ownership_state, v.eligibility_state): v for v in _VECTORS}
 
+_BLOCKED = ("ROUTE", "BUDGET", "QUOTA", "OPBLOCK", "LANEBLOCK")
 TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("", "create", "READY"),
     ("", "create, later", "DELAYED"),
@@ -176,16 +140,8 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("DEPS", "dependencies met, later", "DELAYED"),
     ("DEPS", "dependencies impossible", "ENDED"),
     ("READY", "claim", "RUNNING"),
-    ("READY", "block", "ROUTE"),
-    ("READY", "block", "BUDGET"),
-    ("READY", "block", "QUOTA"),
-    ("READY", "block", "OPBLOCK"),
-    ("READY", "block", "LANEBLOCK"),
-    ("ROUTE", "unblock", "READY"),
-    ("BUDGET", "unblock", "READY"),
-    ("QUOTA", "unblock", "READY"),
-    ("OPBLOCK", "unblock", "READY"),
-    ("LANEBLOCK", "unblock", "READY"),
+    *(("READY", "block", name) for name in _BLOCKED),
+    *((name, "unblock", "READY") for name in _BLOCKED),
     ("DELAYED", "promote", "READY"),
     ("RUNNING", "complete", "ENDED"),
     ("RUNNING", "fail, retry", "DELAYED"),
@@ -215,12 +171,7 @@ _PUBLIC_BY_OUTCOME = {
     "skipped": "skipped",
     "none": "failed",
 }
-_PUBLIC_BY_ELIGIBILITY = {
-    "not_eligible_until_time": "delayed",
-    "blocked_by_dependencies": "waiting_children",
-    "blocked_by_budget": "rate_limited",
-    "blocked_by_quota": "rate_limited",
-}
+_PUBLIC_BY_ELIGIBILITY = {vector.eligibility_state: vector.public_state for vector in _VECTORS[:8]}
 _ALIASES: dict[str, dict[str, str]] = {
     "lifecycle_phase": {
         "cancelled": "terminal",
@@ -241,12 +192,12 @@ _ALIASES: dict[str, dict[str, str]] = {
     "public_state": {"running": "active", "claimed": "active", "pending": "waiting"},
 }
 STATE_VALUES: dict[str, frozenset[str]] = {
-    "lifecycle_phase": frozenset(LifecyclePhase),
-    "ownership_state": frozenset(OwnershipState),
-    "eligibility_state": frozenset(EligibilityState),
-    "blocking_reason": frozenset(BlockingReason),
-    "terminal_outcome": frozenset(TerminalOutcome),
-    "attempt_state": frozenset(AttemptState),
+    "lifecycle_phase": frozenset({"submitted", *(v.lifecycle_phase for v in _VECTORS)}),
+    "ownership_state": frozenset({"lease_revoked", *(v.ownership_state for v in _VECTORS)}),
+    "eligibility_state": frozenset(v.eligibility_state for v in _VECTORS),
+    "blocking_reason": frozenset(reason for v in _VECTORS for reason in v.blocking_reasons),
+    "terminal_outcome": frozenset(outcome for v in _VECTORS for outcome in v.outcomes),
+    "attempt_state": frozenset(state for v in _VECTORS for state in v.attempt_states),
     "public_state": frozenset(PublicState),
 }
 
@@ -312,14 +263,9 @@ def vector_of(execution: Execution) -> StateVector:
 
 def name_of(vector: StateVector) -> str | None:
     """The name of a legal combination, or None for corruption."""
-    for candidate in VECTORS.values():
-        if (
-            vector.lifecycle_phase == candidate.lifecycle_phase
-            and vector.ownership_state == candidate.ownership_state
-            and vector.eligibility_state == candidate.eligibility_state
-            and vector.blocking_reason in candidate.blocking_reasons
-            and vector.terminal_outcome in candidate.outcomes
-            and vector.attempt_state in candidate.attempt_states
-        ):
-            return candidate.name
-    return None
+    at = (vector.lifecycle_phase, vector.ownership_state, vector.eligibility_state)
+    found = _BY_PLACE.get(at)
+    if found is None or vector.attempt_state not in found.attempt_states:
+        return None
+    reason, outcome = vector.blocking_reason, vector.terminal_outcome
+    return found.name if reason in found.blocking_reasons and outcome in found.outcomes else None

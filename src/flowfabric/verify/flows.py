@@ -189,9 +189,6 @@ FLOW_CHECKS: dict[str, Check] = {
 }
 
 
-# ---- checks that hold only while the store is idle
-
-
 @invariant("drained")
 def ends_were_dispatched(snapshot: Snapshot) -> Iterator[Finding]:
     """Drained: every end of a member is dispatched, with the id of its flow."""

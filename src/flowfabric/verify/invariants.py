@@ -209,9 +209,6 @@ def check(snapshot: Snapshot) -> list[Violation]:
     return [violation for each in CHECKS.values() for violation in each(snapshot)]
 
 
-# ---- checks that need more than one snapshot
-
-
 @invariant("I1")
 def acknowledged_exist(snapshot: Snapshot, created: Iterable[ExecutionId]) -> Iterator[Finding]:
     """I1: acknowledged executions exist."""

@@ -39,9 +39,6 @@ def accounts_are_covered(snapshot: Snapshot) -> Iterator[Finding]:
             yield str(budget), f"{dimension}: {charged} charged, {used} used"
 
 
-# ---- quotas
-
-
 @invariant("I14")
 def running_is_within_the_cap(snapshot: Snapshot) -> Iterator[Finding]:
     """I14: running executions and acquired slots are within the concurrency cap.
@@ -105,9 +102,6 @@ def gates_are_known(snapshot: Snapshot) -> Iterator[Finding]:
             yield key, f"is in the queue {execution.gate!r}, its limits require {gate!r}"
         elif gate and (execution.lane_id, execution.namespace, gate) not in snapshot.gates:
             yield key, f"lane {execution.lane_id!r} does not list the gate {gate!r}"
-
-
-# ---- scopes and namespaces
 
 
 @invariant("I12")

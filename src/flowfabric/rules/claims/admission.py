@@ -82,9 +82,6 @@ ADMITTING = {form: _counted(form) for form in (CLAIM_ONE, RECLAIM_SAME, RECLAIM,
 """Forms that start a particular execution, and the same with an entry in the quota's window."""
 
 
-# ---- a quota
-
-
 class Capacity(Struct, frozen=True):
     """How many more executions a quota admits; None is unlimited.
 
@@ -145,9 +142,6 @@ def limit_error(quota: QuotaPolicy, found: Capacity, now_ms: int) -> Contention:
     )
 
 
-# ---- budgets
-
-
 class Breach(Struct, frozen=True):
     budget_id: str
     dimension: str
@@ -163,9 +157,6 @@ def breach_of(budget: BudgetState) -> Breach | None:
     """The first dimension by name that has reached its hard limit. A limit of 0 is no limit."""
     found = budgets.exhausted_dimension(limits_of(budget.policy_json), budget.usage)
     return None if found is None else Breach(budget.budget_id, *found)
-
-
-# ---- one execution
 
 
 def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
@@ -210,9 +201,6 @@ def slot_holders(standing: LimitState) -> frozenset[UUID]:
 def touch(quota: QuotaPolicy) -> Plan:
     """Bumps the version the holders were counted at. Of two admissions at once, one is refused."""
     return TOUCH_QUOTA(quota_policy_id=quota.quota_policy_id, version=quota.version)
-
-
-# ---- many requests for one queue
 
 
 class Request(Struct, frozen=True):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from flowfabric.errors import (
-    Conflict,
     ConflictKind,
-    Contention,
     ContentionKind,
-    EngineError,
     NotFound,
-    StateError,
     StateKind,
     invalid,
 )
@@ -38,7 +34,8 @@ from flowfabric.plan import (
     Wake,
     When,
 )
-from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
+from flowfabric.rules.columns import from_args
+from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot, refuse
 from flowfabric.rules.fragments import (
     ATTEMPT,
     EXEC,
@@ -117,7 +114,7 @@ CLAIM = Form(
     *TIMERS,
     pick=Pick(
         "ready",
-        group={"lane_id": Arg("lane_id"), "namespace": Arg("namespace"), "gate": ""},
+        group={**from_args("lane_id", "namespace"), "gate": ""},
         where=(
             Covered("required_capabilities", Arg("capabilities")),
             AnyOf(
@@ -146,10 +143,9 @@ def _claim_one(name: str, event: str, *guards: Guard) -> Form:
             (*UNCHANGED, *guards),
             {
                 **acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
-                "lease_reclaim_count": Arg("lease_reclaim_count"),
-                "expired_epoch": Arg("expired_epoch"),
-                "deadline_at_ms": Arg("deadline_at_ms"),
-                "deadline_origin": Arg("deadline_origin"),
+                **from_args(
+                    "lease_reclaim_count", "expired_epoch", "deadline_at_ms", "deadline_origin"
+                ),
             },
         ),
         _attempt(Arg("attempt_policy")),
@@ -205,7 +201,7 @@ def claim_execution(
         return Reject(NotFound("execution", args.execution_id))
     refused = _claimable(snapshot, execution) or _grant_for(snapshot, args.worker_id)
     if refused is not None:
-        return Reject(refused)
+        return refused
     plan = claim_plan(
         CLAIM_ONE,
         execution,
@@ -219,27 +215,26 @@ def claim_execution(
     return Commit(plan)
 
 
-def _claimable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
-    if execution.ownership_state == "leased":
-        return Contention(ContentionKind.LEASE_CONFLICT)
-    if execution.lifecycle_phase != "runnable":
-        return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
-    if execution.ownership_state != "unowned":
-        return Contention(ContentionKind.LEASE_CONFLICT)
-    if execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
-        return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
-    if execution.attempt_state == "running_attempt":
-        return Conflict(ConflictKind.ACTIVE_ATTEMPT_EXISTS)
-    if execution.attempt_state == "attempt_interrupted":
-        return Contention(ContentionKind.USE_CLAIM_RESUMED_EXECUTION)
-    return None
+def _claimable(snapshot: Snapshot, execution: Execution) -> Reject | None:
+    owner, attempt = execution.ownership_state, execution.attempt_state
+    blocked = execution.eligibility_state != "eligible_now" or snapshot.lane_is_held
+    return refuse(
+        (owner == "leased", ContentionKind.LEASE_CONFLICT),
+        (execution.lifecycle_phase != "runnable", ContentionKind.EXECUTION_NOT_LEASEABLE),
+        (owner != "unowned", ContentionKind.LEASE_CONFLICT),
+        (blocked, ContentionKind.EXECUTION_NOT_LEASEABLE),
+        (attempt == "running_attempt", ConflictKind.ACTIVE_ATTEMPT_EXISTS),
+        (attempt == "attempt_interrupted", ContentionKind.USE_CLAIM_RESUMED_EXECUTION),
+    )
 
 
-def _grant_for(snapshot: Snapshot, worker_id: str) -> EngineError | None:
+def _grant_for(snapshot: Snapshot, worker_id: str) -> Reject | None:
     grant = snapshot.grant
-    if grant is None or grant.kind != "claim" or grant.worker_id != worker_id:
-        return Contention(ContentionKind.INVALID_CLAIM_GRANT)
-    return Contention(ContentionKind.CLAIM_GRANT_EXPIRED) if snapshot.live_grant is None else None
+    theirs = grant is None or grant.kind != "claim" or grant.worker_id != worker_id
+    return refuse(
+        (theirs, ContentionKind.INVALID_CLAIM_GRANT),
+        (snapshot.live_grant is None, ContentionKind.CLAIM_GRANT_EXPIRED),
+    )
 
 
 def claim_resumed(
@@ -249,18 +244,17 @@ def claim_resumed(
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))
-    if execution.lifecycle_phase == "suspended":
-        return Reject(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
-    if execution.lifecycle_phase != "runnable":
-        return Reject(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
-    if execution.attempt_state != "attempt_interrupted":
-        return Reject(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
-    if execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
-        return Reject(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
-    if snapshot.live_grant is not None and snapshot.live_grant.worker_id != args.worker_id:
-        return Reject(Contention(ContentionKind.INVALID_CLAIM_GRANT))
+    phase, attempt = execution.lifecycle_phase, execution.attempt_state
+    blocked = execution.eligibility_state != "eligible_now" or snapshot.lane_is_held
+    refused = refuse(
+        (phase == "suspended", ContentionKind.NOT_A_RESUMED_EXECUTION),
+        (phase != "runnable", ContentionKind.EXECUTION_NOT_LEASEABLE),
+        (attempt != "attempt_interrupted", ContentionKind.NOT_A_RESUMED_EXECUTION),
+        (blocked, ContentionKind.EXECUTION_NOT_LEASEABLE),
+        (snapshot.is_granted_to_another(args.worker_id), ContentionKind.INVALID_CLAIM_GRANT),
+    )
     timeout_ms = args.remaining_attempt_timeout_ms
-    return Commit(
+    return refused or Commit(
         claim_plan(CLAIM_ONE, execution, args, lease_id, attempt_id, timeout_ms=timeout_ms)
     )
 
@@ -275,33 +269,30 @@ def issue_grant_and_claim(
     if lane != execution.lane_id:
         detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={execution.lane_id}"
         return Reject(invalid("lane_id", detail))
-    refused = _takeable(snapshot, execution)
-    if refused is not None:
-        return Reject(refused)
     operator = ClaimResumedArgs(
         execution_id=execution.id,
         worker_id="operator",
         worker_instance_id="operator",
         lease_ttl_ms=ttl_ms,
     )
-    return Commit(claim_plan(CLAIM_ONE, execution, operator, lease_id, attempt_id))
+    return _takeable(snapshot, execution) or Commit(
+        claim_plan(CLAIM_ONE, execution, operator, lease_id, attempt_id)
+    )
 
 
-def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
-    if execution.ownership_state != "unowned":
-        return Contention(ContentionKind.LEASE_CONFLICT)
-    if execution.lifecycle_phase != "runnable":
-        return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE)
-    if execution.attempt_state == "running_attempt":
-        return Conflict(ConflictKind.ACTIVE_ATTEMPT_EXISTS)
-    if snapshot.live_grant is not None:
-        return StateError(StateKind.GRANT_ALREADY_EXISTS)
+def _takeable(snapshot: Snapshot, execution: Execution) -> Reject | None:
     eligibility = canonical("eligibility_state", execution.eligibility_state)
     if execution.attempt_state == "attempt_interrupted":
         blocked = eligibility in ("blocked_by_dependencies", "not_eligible_until_time")
     else:
         blocked = eligibility != "eligible_now"
-    return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE) if blocked else None
+    return refuse(
+        (execution.ownership_state != "unowned", ContentionKind.LEASE_CONFLICT),
+        (execution.lifecycle_phase != "runnable", ContentionKind.EXECUTION_NOT_ELIGIBLE),
+        (execution.attempt_state == "running_attempt", ConflictKind.ACTIVE_ATTEMPT_EXISTS),
+        (snapshot.live_grant is not None, StateKind.GRANT_ALREADY_EXISTS),
+        (blocked, ContentionKind.EXECUTION_NOT_ELIGIBLE),
+    )
 
 
 def claim_plan(

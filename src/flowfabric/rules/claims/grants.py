@@ -17,6 +17,7 @@ from flowfabric.model.execution import Blocked, Execution, LuaRejected
 from flowfabric.model.lease import Granted, IssueGrantArgs
 from flowfabric.model.policy import MAX_CAPABILITIES, MAX_CAPABILITY_BYTES
 from flowfabric.plan import After, Arg, Form, Now, Plan, Update, Upsert, Wake
+from flowfabric.rules.columns import from_row
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import not_active
 from flowfabric.rules.fragments import EXEC, GRANT, MOVED_AT_ARG, MUTATED, UNCHANGED, named
@@ -55,8 +56,7 @@ ISSUE_GRANT = Form(
     Upsert(
         GRANT,
         {
-            "partition_key": After("partition_key"),
-            "execution_id": After("execution_id"),
+            **from_row("partition_key", "execution_id"),
             **_GRANTED,
         },
         _GRANTED,
@@ -121,8 +121,6 @@ def issue_claim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str
         grant_plan(execution, args, kind="claim", grant_id=grant_id), Granted(execution.id)
     )
 
-
-# ---- blocking
 
 _BLOCKED_VECTORS = {
     "waiting_for_budget": "BUDGET",

@@ -13,6 +13,7 @@ from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, en
 from flowfabric.model.quota import Attached
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Absent, AnyOf, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
+from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.fragments import EXEC, LANE, Columns
 from flowfabric.rules.limits.limit_scopes import NOTHING
 from flowfabric.rules.states import entering
@@ -77,10 +78,7 @@ CREATE_DELAYED = Form(
     _DEADLINE,
 )
 KEY = "ff_idempotency"
-OF_KEY = (
-    Cond("namespace", "=", Arg("namespace")),
-    Cond("idempotency_key", "=", Arg("idempotency_key")),
-)
+OF_KEY = by_args("namespace", "idempotency_key")
 KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms", "<=", Now())))
 """A key without an expiry has outlived it and is removed with its execution."""
 _KEY_HOLDER = {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")}
@@ -89,8 +87,7 @@ TAKE_KEY = Form(
     Insert(
         KEY,
         {
-            "namespace": Arg("namespace"),
-            "idempotency_key": Arg("idempotency_key"),
+            **from_args("namespace", "idempotency_key"),
             **_KEY_HOLDER,
         },
     ),
@@ -132,7 +129,7 @@ SET_LANE_STATE = Form(
     "set_lane_state",
     Update(
         LANE,
-        (Cond("lane_id", "=", Arg("lane_id")),),
+        by_args("lane_id"),
         {"state": Arg("state"), "updated_at_ms": Now()},
     ),
     Wake("ready", Arg("lane_id")),

@@ -56,9 +56,6 @@ def _unknown() -> list[Reason]:
     return [Reason(Why.UNKNOWN, says, "flowfabric verify URL")]
 
 
-# ---- before a claim
-
-
 def _ready(looked: Looked) -> list[Reason]:
     found = blockers.claim_blockers(looked) or [blockers.queued(looked)]
     return [*found, *blockers.draining_lane(looked)]
@@ -111,9 +108,6 @@ def _blocked(looked: Looked) -> list[Reason]:
 
 def _suspended(looked: Looked) -> list[Reason]:
     return [waits.suspended(looked), *blockers.claim_blockers(looked)]
-
-
-# ---- after a claim
 
 
 def _running(looked: Looked) -> list[Reason]:

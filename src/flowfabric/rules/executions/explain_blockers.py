@@ -61,9 +61,6 @@ def claim_blockers(looked: Looked, own: Why | None = None) -> list[Reason]:
     return found
 
 
-# ---- the lane
-
-
 def held_lane(looked: Looked) -> list[Reason]:
     return [] if looked.lane is None or not looked.lane.is_held else [_lane(looked)]
 
@@ -95,9 +92,6 @@ def reservation(looked: Looked) -> list[Reason]:
     hint = "nothing to do: an unused reservation expires"
     facts = Reservation(worker, until)
     return [Reason(Why.RESERVED, says, hint, until_ms=until, facts=facts)]
-
-
-# ---- workers
 
 
 def serving(looked: Looked) -> list[WorkerInfo]:
@@ -229,9 +223,6 @@ def _position(looked: Looked) -> str:
     return f"{counted(looked.ahead, 'execution')} {lane} {are} ahead of it"
 
 
-# ---- budgets
-
-
 def spent_budgets(looked: Looked) -> list[Reason]:
     found = [
         _spent(looked, budget, dimension, used, limit)
@@ -290,9 +281,6 @@ def refused_report(looked: Looked) -> list[Reason]:
     )
     others = (r for r in spent_budgets(looked) if getattr(r.facts, "budget_id", "") != ident)
     return [own, *others]
-
-
-# ---- quotas
 
 
 def used_quota(looked: Looked) -> list[Reason]:

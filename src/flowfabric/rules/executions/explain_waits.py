@@ -48,9 +48,6 @@ _ASKED = {
 }
 
 
-# ---- a time
-
-
 def delayed(looked: Looked) -> Reason:
     execution, now = looked.execution, looked.now_ms
     until, failure = execution.delay_until_ms, last_failure(looked)
@@ -85,9 +82,6 @@ def last_failure(looked: Looked) -> Failure | None:
     )
 
 
-# ---- other executions
-
-
 def parents(looked: Looked) -> Reason:
     execution, group = looked.execution, looked.group
     code, since = Why.WAITING_FOR_CHILDREN, execution.last_transition_at
@@ -117,9 +111,6 @@ def _wanted(facts: Parents) -> str:
     failed = f", {facts.failed:,} did not" if facts.failed else ""
     done = f"{facts.succeeded:,} succeeded so far{failed}"
     return f"{wanted.get(facts.policy, f'all {parents}')} to succeed ({done})"
-
-
-# ---- signals
 
 
 def suspended(looked: Looked) -> Reason:
@@ -176,9 +167,6 @@ def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "
 
 def _signal(name: str | None) -> str:
     return "any signal" if name is None else f"a signal `{clipped(name)}`"
-
-
-# ---- an operator
 
 
 def blocked(looked: Looked) -> Reason:

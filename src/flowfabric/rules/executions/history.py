@@ -204,9 +204,6 @@ class EventReader:
         )
 
 
-# ---- rows that are not events
-
-
 def row_lines(life: Life) -> Iterator[Line]:
     """The creation of an execution, its progress, its resumes, and its charges.
 
@@ -273,9 +270,6 @@ def creation_key(who: ExecutionId, at: int) -> Key:
 def _row(core: Core, number: int, at: int, what: What, details: Details) -> Line:
     key = (at, RANKS[what], str(core.id), ROWS, number)
     return Line(key, HistoryEntry(at, what, core.id, None, details), ROWS, number)
-
-
-# ---- reading rows
 
 
 def ending(life: Life, outcome: str, at: int) -> tuple[What, int | None, Details]:

@@ -27,7 +27,8 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Update, Wake
-from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.columns import from_args
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
 from flowfabric.rules.executions.create import clamp_priority, encode_tags
 from flowfabric.rules.executions.termination import Endings, end_forms
 from flowfabric.rules.fragments import (
@@ -49,8 +50,6 @@ from flowfabric.rules.fragments import (
     operator_event,
 )
 from flowfabric.rules.states import entering, is_ended
-
-# ---- cancel
 
 _CANCELLED: Columns = {
     **MOVED_AT_ARG,
@@ -145,8 +144,6 @@ def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | Non
     return None
 
 
-# ---- priority and delay
-
 CHANGE_PRIORITY = Form(
     "change_priority",
     Update(
@@ -196,20 +193,17 @@ def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
     now = snapshot.now_ms if now_ms is None else now_ms
     if execution is None:
         return Return("not_found_cleaned")
-    if execution.lifecycle_phase != "runnable":
-        return Return("not_runnable_cleaned")
-    if execution.eligibility_state != "not_eligible_until_time":
-        return Return("not_delayed_cleaned")
-    if execution.delay_until_ms is not None and execution.delay_until_ms > now:
-        return Return("not_yet_due")
-    return Commit(PROMOTE(**named(execution), now=now), "promoted")
+    done = first_of(
+        (execution.lifecycle_phase != "runnable", "not_runnable_cleaned"),
+        (execution.eligibility_state != "not_eligible_until_time", "not_delayed_cleaned"),
+        (execution.delay_until_ms is not None and execution.delay_until_ms > now, "not_yet_due"),
+    )
+    return Return(done) if done else Commit(PROMOTE(**named(execution), now=now), "promoted")
 
-
-# ---- tags
 
 SET_TAGS = Form(
     "set_tags",
-    Update(EXEC, UNCHANGED, {**MUTATED, "tags": Arg("tags"), "instance_tag": Arg("instance_tag")}),
+    Update(EXEC, UNCHANGED, {**MUTATED, **from_args("tags", "instance_tag")}),
 )
 
 

@@ -10,7 +10,8 @@ from flowfabric.errors import Corruption, EngineError, NotFound, StateError, Sta
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
-from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Update, UpdateMany, Wake
+from flowfabric.plan import Add, After, Arg, Before, Form, Update, UpdateMany, Wake
+from flowfabric.rules.columns import by_row, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
 from flowfabric.rules.flows.flow_forms import FLOW
 from flowfabric.rules.flows.wait_children import reset_groups
@@ -38,9 +39,7 @@ _RESTART: Columns = {
     "pending_replay_reason": Arg("replay_reason"),
     "pending_replay_requested_by": Arg("replay_requested_by"),
     "pending_previous_attempt_index": Before("attempt_index"),
-    "deadline_at_ms": Arg("deadline_at_ms"),
-    "deadline_origin": Arg("deadline_origin"),
-    "raw_fields": Arg("raw_fields"),
+    **from_args("deadline_at_ms", "deadline_origin", "raw_fields"),
     **dict.fromkeys(
         (
             "terminal_at_ms",
@@ -66,8 +65,7 @@ _REOPEN_ATTEMPT = UpdateMany(
         "attempt_type": "replay",
         "attempt_id": Arg("attempt_id"),
         "lease_epoch": After("lease_epoch"),
-        "replay_reason": Arg("replay_reason"),
-        "replay_requested_by": Arg("replay_requested_by"),
+        **from_args("replay_reason", "replay_requested_by"),
         "replayed_from_attempt_index": After("attempt_index"),
         **dict.fromkeys(("outcome", "terminal_at_ms", "failure_reason", "failure_category")),
         **dict.fromkeys(("worker_id", "worker_instance_id", "lease_expires_at_ms")),
@@ -75,7 +73,7 @@ _REOPEN_ATTEMPT = UpdateMany(
 )
 _REOPEN_FLOW = UpdateMany(
     FLOW,
-    (Cond("partition_key", "=", After("partition_key")), Cond("flow_id", "=", After("flow_id"))),
+    by_row("partition_key", "flow_id"),
     {"settled_at_ms": None, "version": Add(1)},
 )
 REPLAY = Form(

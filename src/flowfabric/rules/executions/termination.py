@@ -135,8 +135,6 @@ def endings(
     )
 
 
-# ---- skipping: the dependencies of an execution can no longer be met
-
 SKIP = end_forms(
     ("skip_leased", "skip_interrupted", "skip_between_attempts", "skip_pending"),
     {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from flowfabric.plan import Add, After, Arg, Before, Cond, Fresh, Now, Once, Wake, When
+from flowfabric.rules.columns import from_args, from_row
 from flowfabric.rules.fragments import MOVED, UNRESERVED, Columns
 from flowfabric.rules.states import entering
 
@@ -72,21 +73,16 @@ def leased_attempt() -> Columns:
     """The columns of the attempt."""
     return {
         "attempt_state": "started",
-        "worker_id": Arg("worker_id"),
-        "worker_instance_id": Arg("worker_instance_id"),
+        **from_args("worker_id", "worker_instance_id"),
         "lease_id": After("current_lease_id"),
-        "lease_epoch": After("lease_epoch"),
-        "lease_expires_at_ms": After("lease_expires_at_ms"),
-        "attempt_timeout_at_ms": After("attempt_timeout_at_ms"),
+        **from_row("lease_epoch", "lease_expires_at_ms", "attempt_timeout_at_ms"),
     }
 
 
 def new_attempt(kind: When | str, more: Columns) -> Columns:
     """The row of an attempt that starts with its lease."""
     return {
-        "partition_key": After("partition_key"),
-        "execution_id": After("execution_id"),
-        "attempt_index": After("attempt_index"),
+        **from_row("partition_key", "execution_id", "attempt_index"),
         "attempt_id": After("current_attempt_id"),
         "attempt_type": kind,
         **leased_attempt(),

@@ -29,6 +29,7 @@ from flowfabric.plan import (
     Update,
     Wake,
 )
+from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Reject, Return, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
 from flowfabric.rules.fragments import (
@@ -63,8 +64,7 @@ COMPLETE = Form(
             **CLOSED_BY_HOLDER,
             **ending("success"),
             **_TERMINAL,
-            "result": Arg("result"),
-            "result_encoding": Arg("result_encoding"),
+            **from_args("result", "result_encoding"),
         },
     ),
     close_attempt("ended_success", "success"),
@@ -270,9 +270,6 @@ def give_up(handle: HandleFields, reason: str) -> Plan:
         reason=reason,
         attempt_reason=f"cancelled: {reason}",
     )
-
-
-# ---- refused calls
 
 
 def explain_refusal(

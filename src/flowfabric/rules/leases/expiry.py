@@ -13,7 +13,7 @@ from flowfabric.model.lease import (
     RevokeLeaseArgs,
 )
 from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Update, Wake
-from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
 from flowfabric.rules.fence import mark_expired
 from flowfabric.rules.fragments import (
     EXEC,
@@ -67,30 +67,26 @@ def revoke(
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))
-    if execution.ownership_state == "lease_expired_reclaimable":
-        return Return(AlreadySatisfied("already_expired"))
-    if execution.ownership_state != "leased":
-        return Return(AlreadySatisfied("no_active_lease"))
-    if seen_epoch is not None and seen_epoch != execution.lease_epoch:
-        return Return(AlreadySatisfied("epoch_moved"))
-    if args.worker_instance_id and args.worker_instance_id != execution.current_worker_instance_id:
-        return Return(AlreadySatisfied("different_worker_instance_id"))
-    composite = (
-        f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
+    state, epoch = execution.ownership_state, execution.lease_epoch
+    composite = f"{label}:{execution.execution_id}:{execution.attempt_index}:{epoch}"
+    lease, wanted = execution.current_lease_id, args.expected_lease_id
+    instances = ("", execution.current_worker_instance_id)
+    known = (str(lease), str(lease_mark(lease)), composite)
+    done = first_of(
+        (state == "lease_expired_reclaimable", "already_expired"),
+        (state != "leased", "no_active_lease"),
+        (seen_epoch is not None and seen_epoch != epoch, "epoch_moved"),
+        (args.worker_instance_id not in instances, "different_worker_instance_id"),
+        (bool(wanted) and str(wanted) not in known, "lease_id_mismatch"),
     )
-    lease = execution.current_lease_id
-    if args.expected_lease_id and str(args.expected_lease_id) not in (
-        str(lease),
-        str(lease_mark(lease)),
-        composite,
-    ):
-        return Return(AlreadySatisfied("lease_id_mismatch"))
+    if done is not None:
+        return Return(AlreadySatisfied(done))
     plan = REVOKE(
         **named(execution),
-        lease_epoch=execution.lease_epoch,
+        lease_epoch=epoch,
         blocking_detail=f"lease revoked: {args.reason}",
     )
-    return Commit(plan, Revoked(composite, str(execution.lease_epoch + 1)))
+    return Commit(plan, Revoked(composite, str(epoch + 1)))
 
 
 def mark_if_due(snapshot: Snapshot) -> Decision:
@@ -98,20 +94,18 @@ def mark_if_due(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Return(AlreadySatisfied("execution_not_found"))
-    if execution.lifecycle_phase != "active":
-        return Return(AlreadySatisfied("not_active"))
-    if execution.ownership_state == "lease_expired_reclaimable":
-        return Return(AlreadySatisfied("already_expired"))
-    if execution.ownership_state == "lease_revoked":
-        return Return(AlreadySatisfied("already_revoked"))
-    if execution.ownership_state != "leased" or execution.lease_expires_at_ms is None:
-        return Return(AlreadySatisfied("unowned"))
-    if execution.lease_expires_at_ms > snapshot.now_ms:
-        return Return(AlreadySatisfied("not_yet_expired"))
+    state, expires = execution.ownership_state, execution.lease_expires_at_ms
+    done = first_of(
+        (execution.lifecycle_phase != "active", "not_active"),
+        (state == "lease_expired_reclaimable", "already_expired"),
+        (state == "lease_revoked", "already_revoked"),
+        (state != "leased" or expires is None, "unowned"),
+        (expires is not None and expires > snapshot.now_ms, "not_yet_expired"),
+    )
+    if done is not None:
+        return Return(AlreadySatisfied(done))
     return Commit(mark_expired(execution), MarkedExpired())
 
-
-# ---- the reclaim limit
 
 TOO_MANY_LOSSES = Form(
     "too_many_losses",
@@ -156,8 +150,6 @@ def fail_over_limit(execution: Execution) -> Commit:
     )
     return Commit(plan, ReclaimCapExceeded(execution.id, execution.lease_reclaim_count))
 
-
-# ---- requeue after the grace period
 
 REQUEUE = Form(
     "requeue",

@@ -139,7 +139,7 @@ def claim_from_resume_grant(
         return Return(None)
     if token.grant.expires_at_ms < snapshot.now_ms:
         return Reject(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
-    if snapshot.live_grant is not None and snapshot.live_grant.worker_id != token.worker_id:
+    if snapshot.is_granted_to_another(token.worker_id):
         return Reject(Contention(ContentionKind.INVALID_CLAIM_GRANT))
     lost = leased or execution.ownership_state == "lease_expired_reclaimable"
     if not lost and not _is_interrupted(execution):

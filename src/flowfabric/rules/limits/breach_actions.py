@@ -9,7 +9,8 @@ from uuid import UUID
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, After, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
+from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
+from flowfabric.rules.columns import from_row
 from flowfabric.rules.executions.termination import endings
 from flowfabric.rules.fragments import (
     ATTEMPT,
@@ -73,8 +74,7 @@ def _hold_running(name: str, *fence: Guard) -> Form:
                 "attempt_state": "suspended",
                 "suspended_at_ms": Arg("now"),
                 "lease_expires_at_ms": None,
-                "lease_epoch": After("lease_epoch"),
-                "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
+                **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
             },
         ),
         drop_grant(),

@@ -43,8 +43,7 @@ UPDATE_BUDGET = Form(
         by_args("budget_id", "version"),
         {
             "version": Add(1),
-            "policy_json": Arg("policy_json"),
-            "next_reset_at_ms": Arg("next_reset_at_ms"),
+            **from_args("policy_json", "next_reset_at_ms"),
             "changed_at_ms": Now(),
             "updated_at_ms": Now(),
         },

@@ -58,8 +58,6 @@ def release(rows: BudgetRows, execution: ExecutionId) -> list[Plan]:
     return [*sorted(usage, key=lambda plan: plan.form is RELEASE_ALL), *accounts]
 
 
-# ---- resetting
-
 ZERO_USAGE = Form(
     "zero_usage",
     Update(

@@ -84,9 +84,6 @@ def limits_of_args(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
     )
 
 
-# ---- counting
-
-
 class Report(Struct, frozen=True):
     """Usage by dimension, sorted. `charged` has it on its account, `by` is the reporter.
 

@@ -86,9 +86,6 @@ def _at(
     return [scope for scope in found if scope.namespace == args.namespace]
 
 
-# ---- namespaces
-
-
 def limits_named(policy: ExecutionPolicy | None) -> list[Limit]:
     """The limits that the policy of an execution names."""
     if policy is None:

@@ -33,9 +33,6 @@ _decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-# ---- the stored form
-
-
 def fields_of(frame: Frame, ts_ms: int, summary_version: int | None) -> dict[str, str]:
     data, encoding = frame.bytes, "utf8"
     try:
@@ -97,9 +94,6 @@ def mint(last: tuple[int, int] | None, now_ms: int, count: int) -> list[tuple[in
     if last is not None and last[0] >= now_ms:
         ts_ms, seq = last[0], last[1] + 1
     return [(ts_ms, seq + step) for step in range(count)]
-
-
-# ---- what is accepted
 
 
 def check_batch(frames: object) -> None:

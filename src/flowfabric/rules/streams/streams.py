@@ -279,8 +279,6 @@ def refusal(snapshot: Snapshot, handle: HandleFields) -> EngineError | None:
     return error
 
 
-# ---- closing
-
 _REASONS = {
     "success": "attempt_success",
     "failed": "attempt_failure",

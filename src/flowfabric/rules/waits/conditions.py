@@ -42,9 +42,6 @@ def refused(detail: str) -> ValidationError:
     return ValidationError(ValidationKind.INVALID_INPUT, detail)
 
 
-# ---- as JSON
-
-
 def encode(condition: Condition) -> str:
     return json.dumps(_wire(condition), separators=(",", ":"), ensure_ascii=False)
 
@@ -100,9 +97,6 @@ def _read(tree: Any) -> Condition:
     kind = CountKind(composite["count_kind"])
     names = _name(composite.get("matcher")), _name(composite.get("veto"))
     return Count(composite["n"], kind, tuple(composite["waitpoints"]), *names)
-
-
-# ---- shape
 
 
 def is_composite(condition: Condition) -> bool:
@@ -182,9 +176,6 @@ def accepted_names(condition: Condition, key: str) -> list[str]:
         for _, node in nodes(condition)
     )
     return required_names(condition, key) if restricted else []
-
-
-# ---- signals
 
 
 class Verdict(Struct, frozen=True):

@@ -18,7 +18,7 @@ from flowfabric.plan import (
     Upsert,
     Wake,
 )
-from flowfabric.rules.columns import by_args, from_args
+from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.fragments import (
     EXEC,
     KEY,
@@ -94,8 +94,7 @@ _SIGNALLED = {
 }
 _MATCHED_TOO = {**_SIGNALLED, "matched_signal_count": Add(1)}
 _SATISFIERS = {
-    "satisfied_set": Arg("satisfied_set"),
-    "satisfier_signal_ids": Arg("satisfier_signal_ids"),
+    **from_args("satisfied_set", "satisfier_signal_ids"),
     "last_signal_at_ms": Arg("now"),
     "version": Add(1),
 }
@@ -150,10 +149,7 @@ _RESUMABLE = Emit(
     COMPLETION_EVENTS,
     RESUMABLE,
     {
-        "execution_id": After("execution_id"),
-        "partition_key": After("partition_key"),
-        "namespace": After("namespace"),
-        "instance_tag": After("instance_tag"),
+        **from_row("execution_id", "partition_key", "namespace", "instance_tag"),
         "committed_at_ms": Arg("now"),
     },
     Arg("now"),

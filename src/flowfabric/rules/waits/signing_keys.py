@@ -18,6 +18,7 @@ from flowfabric.model.signing_key import (
     Seeded,
 )
 from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Plan, Update
+from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
 HMAC = "ff_waitpoint_hmac"
@@ -26,8 +27,8 @@ MAX_GRACE_MS = 2**53 - 1
 MAX_SECRET_BYTES = 1_024
 _SECRET = re.compile(rf"(?!0+\Z)(?:[0-9a-fA-F]{{2}}){{32,{MAX_SECRET_BYTES}}}\Z")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_KEY = (Cond("kid", "=", Arg("kid")),)
-_NEW = {"kid": Arg("kid"), "secret": Arg("secret"), "rotated_at_ms": Arg("now"), "active": 1}
+_KEY = by_args("kid")
+_NEW = {**from_args("kid", "secret"), "rotated_at_ms": Arg("now"), "active": 1}
 
 ADD_KEY = Form("add_hmac_key", Insert(HMAC, _NEW))
 RETIRE_KEY = Form(

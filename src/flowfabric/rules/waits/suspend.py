@@ -61,8 +61,6 @@ _BLOCKED_BY = {
     "paused_by_budget": "waiting_for_budget",
 }
 
-# ---- arguments
-
 
 def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
     """Checks the arguments alone, in the documented order."""
@@ -141,9 +139,6 @@ def dedup_ms(timeout_at: int | None, now: int) -> int:
     if timeout_at is None:
         return LONGEST_SUSPEND_DEDUP_MS
     return min(max(timeout_at - now, 0) + SUSPEND_DEDUP_MARGIN_MS, LONGEST_SUSPEND_DEDUP_MS)
-
-
-# ---- suspending
 
 
 class SuspendSnapshot(Struct, frozen=True):

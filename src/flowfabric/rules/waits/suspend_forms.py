@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.plan import Add, After, Arg, Form, Insert, Until, Update, UpdateMany, Upsert, Wake
-from flowfabric.rules.columns import by_args, from_args
+from flowfabric.plan import Add, Arg, Form, Insert, Until, Update, UpdateMany, Upsert, Wake
+from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.fragments import (
     ATTEMPT,
     EXEC,
@@ -41,7 +41,7 @@ _SUSPENSION = {
     "closed_at_ms": None,
     "close_reason": None,
 }
-_OWNER = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
+_OWNER = from_row("partition_key", "execution_id")
 _SUSPENDED = (
     Update(
         EXEC,
@@ -67,8 +67,7 @@ _SUSPENDED = (
             "suspended_at_ms": Arg("now"),
             "suspension_id": Arg("suspension_text"),
             "lease_expires_at_ms": None,
-            "lease_epoch": After("lease_epoch"),
-            "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
+            **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
         },
     ),
     Upsert(SUSPENSION, {**_OWNER, **_SUSPENSION, "version": 0}, {**_SUSPENSION, "version": Add(1)}),

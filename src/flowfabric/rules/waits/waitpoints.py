@@ -69,8 +69,7 @@ CREATE_WAITPOINT = Form(
 _ACTIVE = {
     "state": "active",
     "activated_at_ms": Arg("now"),
-    "suspension_id": Arg("suspension_id"),
-    "required_signal_names": Arg("required_signal_names"),
+    **from_args("suspension_id", "required_signal_names"),
 }
 BOUND = Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE})
 BIND_WAITPOINT = Form("bind_waitpoint", BOUND)

@@ -13,22 +13,19 @@ from flowfabric.model.worker import (
     RegisterWorkerArgs,
     WorkerInfo,
 )
-from flowfabric.plan import Add, After, Arg, Cond, Delete, Form, Insert, Plan, Update, Wake
+from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Plan, Update, Wake
+from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
 WORKER, WORKER_EVENT = "ff_worker_registry", "ff_worker_registry_event"
-_KEY = (
-    Cond("namespace", "=", Arg("namespace")),
-    Cond("worker_instance_id", "=", Arg("worker_instance_id")),
-)
+_KEY = by_args("namespace", "worker_instance_id")
 
 
 def _event(kind: str, reason: object = None) -> Insert:
     return Insert(
         WORKER_EVENT,
         {
-            "namespace": After("namespace"),
-            "worker_instance_id": After("worker_instance_id"),
+            **from_row("namespace", "worker_instance_id"),
             "event_kind": kind,
             "event_at_ms": Arg("now"),
             "reason": reason,
@@ -45,8 +42,7 @@ REGISTER = Form(
     Insert(
         WORKER,
         {
-            "namespace": Arg("namespace"),
-            "worker_instance_id": Arg("worker_instance_id"),
+            **from_args("namespace", "worker_instance_id"),
             **_DECLARED,
             "last_heartbeat_ms": Arg("now"),
             "registered_at_ms": Arg("now"),
@@ -75,9 +71,7 @@ HEARTBEAT = Form(
     ),
     _event("heartbeat"),
 )
-FORGET_EVENT = Form(
-    "forget_worker_event", Delete(WORKER_EVENT, (Cond("event_id", "=", Arg("event_id")),))
-)
+FORGET_EVENT = Form("forget_worker_event", Delete(WORKER_EVENT, by_args("event_id")))
 MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _event("marked_dead", Arg("reason")))
 SWEEP_DEAD = Form(
     "drop_silent_worker",

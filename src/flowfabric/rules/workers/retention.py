@@ -8,7 +8,8 @@ from uuid import UUID
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Flow
 from flowfabric.model.state import ENDED_PHASES
-from flowfabric.plan import Absent, After, Arg, Cond, Delete, Form, Plan, Present, Update
+from flowfabric.plan import Absent, Arg, Cond, Delete, Form, Plan, Present, Update
+from flowfabric.rules.columns import by_args, by_row
 from flowfabric.rules.executions.create import KEY, KEY_TIME_IS_OVER, OF_KEY
 from flowfabric.rules.flows.cancels import BACKLOG_MEMBER
 from flowfabric.rules.flows.flow_forms import EDGE, FLOW, FLOW_UNCHANGED
@@ -33,25 +34,21 @@ TRIM = Form(
     Delete(
         BACKLOG_MEMBER,
         (
-            Cond("partition_key", "=", After("partition_key")),
-            Cond("flow_id", "=", After("flow_id")),
+            *by_row("partition_key", "flow_id"),
             Cond("execution_id", "=", Arg("wire_id")),
         ),
     ),
     Delete(
         KEY,
         (
-            Cond("namespace", "=", After("namespace")),
-            Cond("idempotency_key", "=", After("idempotency_key")),
-            Cond("execution_id", "=", After("execution_id")),
+            *by_row("namespace", "idempotency_key", "execution_id"),
             KEY_TIME_IS_OVER,
         ),
     ),
 )
 TRIM_FLOW = Form("trim_flow", Delete(FLOW, FLOW_UNCHANGED))
 _KEPT = (
-    Cond("partition_key", "=", Arg("partition_key")),
-    Cond("execution_id", "=", Arg("execution_id")),
+    *by_args("partition_key", "execution_id"),
     *OF_KEY,
 )
 FORGET_KEY = Form(

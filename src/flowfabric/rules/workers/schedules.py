@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from flowfabric.plan import Arg, Cond, Form, Insert, Now, Plan, Update
+from flowfabric.rules.columns import by_args, from_args
 
 SCHEDULE = "ff_schedule"
-_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("name", "=", Arg("name")))
+_KEY = by_args("namespace", "name")
 
 ADD = Form(
     "add_schedule",
     Insert(
         SCHEDULE,
-        {"namespace": Arg("namespace"), "name": Arg("name"), "cursor_ms": Now(), "paused": 0},
+        {**from_args("namespace", "name"), "cursor_ms": Now(), "paused": 0},
     ),
 )
 MOVE = Form(

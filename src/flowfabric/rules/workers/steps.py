@@ -6,6 +6,7 @@ from flowfabric.errors import Conflict, ConflictKind
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.step import StepRecord
 from flowfabric.plan import Arg, Form, Insert, Now, Plan, Present
+from flowfabric.rules.columns import from_args
 from flowfabric.rules.fragments import EXEC, LIVE_LEASE
 from flowfabric.rules.leases.attempts import held_by
 
@@ -16,12 +17,9 @@ RECORD = Form(
     Insert(
         STEP,
         {
-            "partition_key": Arg("partition_key"),
-            "execution_id": Arg("execution_id"),
-            "position": Arg("position"),
-            "name": Arg("name"),
-            "kind": Arg("kind"),
-            "attempt_index": Arg("attempt_index"),
+            **from_args(
+                "partition_key", "execution_id", "position", "name", "kind", "attempt_index"
+            ),
             "recorded_at_ms": Now(),
             "value": Arg("value"),
         },
