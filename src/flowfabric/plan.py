@@ -41,7 +41,7 @@ class After(Struct, frozen=True):
 class Now(Struct, frozen=True):
     """The store's clock at the commit plus some milliseconds; null when these are null."""
 
-    plus: Any = 0
+    plus: object = 0
 
 
 class Until(Struct, frozen=True):
@@ -66,7 +66,7 @@ class Add(Struct, frozen=True):
 class Once(Struct, frozen=True):
     """The value if the column is null; otherwise the column keeps its value."""
 
-    value: Any
+    value: object
 
 
 class Fresh(Struct, frozen=True):
@@ -76,7 +76,7 @@ class Fresh(Struct, frozen=True):
 class Text(Struct, frozen=True):
     """The parts, concatenated."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[object, ...]
 
 
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "in", "is null", "not null"]
@@ -131,15 +131,15 @@ class When(Struct, frozen=True):
     """One of two values, by a condition on the guarded row before this plan."""
 
     cond: Cond
-    then: Any
-    otherwise: Any
+    then: object
+    otherwise: object
 
 
 class Insert(Struct, frozen=True):
     """One row. Refused when the key exists or `where` does not hold."""
 
     table: str
-    row: Mapping[str, Any]
+    row: Mapping[str, object]
     where: tuple[Absent | Present, ...] = ()
 
 
@@ -153,22 +153,20 @@ class InsertEach(Struct, frozen=True):
     """A row for each of the caller's items, which are tuples in the order of the row's `Item`s."""
 
     table: str
-    row: Mapping[str, Any]
+    row: Mapping[str, object]
     of: Arg
 
     @property
     def items(self) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys(value.name for value in self.row.values() if isinstance(value, Item))
-        )
+        return tuple(dict.fromkeys(v.name for v in self.row.values() if isinstance(v, Item)))
 
 
 class Upsert(Struct, frozen=True):
     """A new row, or changes to the row that has its key."""
 
     table: str
-    row: Mapping[str, Any]
-    set: Mapping[str, Any]
+    row: Mapping[str, object]
+    set: Mapping[str, object]
 
 
 class Update(Struct, frozen=True):
@@ -176,7 +174,7 @@ class Update(Struct, frozen=True):
 
     table: str
     where: tuple[Guard, ...]
-    set: Mapping[str, Any]
+    set: Mapping[str, object]
 
 
 class UpdateMany(Struct, frozen=True):
@@ -184,7 +182,7 @@ class UpdateMany(Struct, frozen=True):
 
     table: str
     where: tuple[Cond | Among, ...]
-    set: Mapping[str, Any]
+    set: Mapping[str, object]
 
 
 class Delete(Struct, frozen=True):
@@ -198,8 +196,8 @@ class Wake(Struct, frozen=True):
     """Notifies the topic's waiters after the commit. `at` is the time it concerns, null for now."""
 
     topic: str
-    key: Any = None
-    at: Any = None
+    key: object = None
+    at: object = None
 
 
 Step = Insert | InsertEach | Upsert | Update | UpdateMany | Delete
@@ -216,8 +214,8 @@ class Pick(Struct, frozen=True):
     """The rows that a sweep takes: one group of a declared index, in its order, up to a bound."""
 
     index: str
-    group: Mapping[str, Any] = {}
-    upto: Any = None
+    group: Mapping[str, object] = {}
+    upto: object = None
     where: tuple[Guard, ...] = ()
 
 
@@ -239,7 +237,7 @@ class Form:
         self.returning = returning
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
-            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and is_end(s.row["outcome"])
+            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and is_end(str(s.row["outcome"]))
             for s in self.steps
         )
         _check(self)
@@ -256,7 +254,7 @@ class Form:
         return tuple(dict.fromkeys(_arg_names(pick_values(self.pick))))
 
     @cached_property
-    def pick_key(self) -> Callable[[tuple[Any, ...]], object]:
+    def pick_key(self) -> Callable[[tuple[object, ...]], object]:
         """Extracts the values of `pick_args` from the values of a plan."""
         at = tuple(self.args.index(name) for name in self.pick_args)
         return itemgetter(*at) if at else (lambda values: ())
@@ -267,7 +265,7 @@ class Form:
         return bool(_guard_tables(self) & {step.table for step in self.steps})
 
     @cached_property
-    def _values(self) -> Callable[[Values], tuple[Any, ...]]:
+    def _values(self) -> Callable[[Values], tuple[object, ...]]:
         return _getter(self.args)
 
     def __call__(self, /, **args: object) -> Plan:
@@ -276,6 +274,13 @@ class Form:
     def given(self, args: Values) -> Plan:
         """Like a call, but does not copy the arguments."""
         return Plan(self, self._values(args))
+
+    def of(self, *sources: object, **args: object) -> Plan:
+        """Like a call; what is not given is a field of the first source that has it."""
+        for name in self.args:
+            if name not in args:
+                args[name] = next(getattr(each, name) for each in sources if hasattr(each, name))
+        return self.given(args)
 
     def __repr__(self) -> str:
         return f"Form({self.name})"
@@ -376,17 +381,14 @@ def _guard_tables(form: Form) -> set[str]:
     return {guard.table for guard in guards if isinstance(guard, Absent | Present)}
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[Values], tuple[Any, ...]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    if names:
-        only = names[0]
-        return lambda args: (args[only],)
-    return lambda args: ()
+def _getter(names: tuple[str, ...]) -> Callable[[Values], tuple[object, ...]]:
+    if len(names) == 1:
+        return lambda args: (args[names[0]],)
+    return itemgetter(*names) if names else lambda args: ()
 
 
 def _check(form: Form) -> None:
-    """Asserts that a form can be sent twice, and run beside others."""
+    """Asserts that a form can be sent twice and run beside others: a lock wait reads one row."""
     head = form.steps[0]
     if form.pick is not None:
         assert isinstance(head, Update), f"{form.name}: a sweep updates what it picks"
@@ -394,7 +396,4 @@ def _check(form: Form) -> None:
     assert isinstance(head, Insert | Update | Delete), f"{form.name}: the first step can be refused"
     if isinstance(head, Update) and len(form.steps) > 1:
         guarded = {c.column for c in head.where if isinstance(c, Cond) and c.op == "="}
-        assert guarded & {"lease_epoch", "version"}, (
-            f"{form.name}: after a lock wait only the guarded row is read again, "
-            "so a plan that touches other rows is guarded by epoch or version"
-        )
+        assert guarded & {"lease_epoch", "version"}, f"{form.name}: guarded by epoch or version"

@@ -256,9 +256,8 @@ def test_a_lease_that_is_lost_before_the_commit_stops_it(
     action: str, changed: dict[str, Any]
 ) -> None:
     before = execution("RUNNING")
-    plan = breach_plan(before, action, BUDGET, BREACH, NOW, handle(before)) or hold_lease(
-        before, handle(before)
-    )
+    lease = handle(before)
+    plan = breach_plan(before, action, BUDGET, BREACH, NOW, lease) or hold_lease(lease)
     store = seeded(execution("RUNNING", **changed), attempt(before))
     assert isinstance(commit(store, plan), Refused)
     assert told(store) == ([], [], [])

@@ -110,7 +110,7 @@ def test_an_instance_cannot_change_its_worker() -> None:
 @pytest.mark.parametrize(("expires", "alive"), [(NOW + 1, True), (NOW, False), (NOW - 1, False)])
 def test_a_heartbeat_counts_until_the_liveness_ttl_has_passed(expires: int, alive: bool) -> None:
     known = WorkerInfo("default", "w-1", "w", (), (), NOW - 10, 700, expires, NOW - 10)
-    decision = registry.heartbeat(known, "default", "w-1", NOW)
+    decision = registry.heartbeat(known, NOW)
     if alive:
         assert isinstance(decision, Commit) and decision.result == Refreshed(NOW + 700)
     else:
@@ -118,15 +118,13 @@ def test_a_heartbeat_counts_until_the_liveness_ttl_has_passed(expires: int, aliv
 
 
 def test_a_heartbeat_of_an_unknown_worker() -> None:
-    assert answer(registry.heartbeat(None, "default", "w-1", NOW)) == NotRegistered()
+    assert answer(registry.heartbeat(None, NOW)) == NotRegistered()
 
 
 def test_a_heartbeat_moves_the_expiry_and_nothing_else() -> None:
     store = registered()
     before = worker(store)
-    assert isinstance(
-        commit(store, plan_of(registry.heartbeat(before, "default", "w-1", NOW + 50))), Applied
-    )
+    assert isinstance(commit(store, plan_of(registry.heartbeat(before, NOW + 50))), Applied)
     after = worker(store)
     assert after == WorkerInfo(
         "default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW + 50, 500, NOW + 550, NOW, 1
@@ -135,7 +133,7 @@ def test_a_heartbeat_moves_the_expiry_and_nothing_else() -> None:
 
 def test_a_heartbeat_writes_an_event() -> None:
     store = registered()
-    commit(store, plan_of(registry.heartbeat(worker(store), "default", "w-1", NOW + 50)))
+    commit(store, plan_of(registry.heartbeat(worker(store), NOW + 50)))
     assert noted(store) == [("registered", NOW, None), ("heartbeat", NOW + 50, None)]
 
 
@@ -167,7 +165,7 @@ def test_a_silent_worker_is_dropped_unless_it_sent_a_heartbeat_in_between() -> N
     store = registered()
     seen = worker(store)
     assert seen is not None
-    commit(store, plan_of(registry.heartbeat(seen, "default", "w-1", NOW + 50)))
+    commit(store, plan_of(registry.heartbeat(seen, NOW + 50)))
     assert commit(store, registry.drop_silent(seen, NOW + 900)) == Refused()
     spoke = worker(store)
     assert spoke is not None

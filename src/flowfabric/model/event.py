@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -77,7 +76,7 @@ class OperatorEvent(Struct, frozen=True):
     subject_id: UUID
     execution_id: ExecutionId
     kind: str
-    details: dict[str, Any]
+    details: dict[str, object]
     at: int
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -60,7 +59,7 @@ class EdgePolicy(Struct, frozen=True):
         return self.kind != "all_of" and self.on_satisfied == OnSatisfied.CANCEL_REMAINING
 
     def encoded(self) -> str:
-        fields: dict[str, Any] = {"kind": self.kind}
+        fields: dict[str, object] = {"kind": self.kind}
         if self.kind == "quorum":
             fields["k"] = self.k
         if self.kind != "all_of":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, StrEnum
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -331,5 +331,5 @@ class IssuedAndClaimed(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    identity: dict[str, Any]
+    identity: Mapping[str, object]
     supports: dict[str, bool]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -30,7 +30,7 @@ _BACKOFF_NUMBERS = {"delay_ms", "initial_delay_ms", "max_delay_ms", "multiplier"
 
 class RetryPolicy(Struct, frozen=True, omit_defaults=True):
     max_retries: Count = 3
-    backoff: dict[str, Any] = {}
+    backoff: dict[str, object] = {}
     retryable_categories: tuple[str, ...] = ()
 
 
@@ -48,7 +48,7 @@ class SuspensionPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class FallbackPolicy(Struct, frozen=True, omit_defaults=True):
-    tiers: tuple[dict[str, Any], ...] = ()
+    tiers: tuple[dict[str, object], ...] = ()
 
 
 class RoutingRequirements(Struct, frozen=True, omit_defaults=True):
@@ -127,7 +127,7 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
         )
 
 
-PolicyInput = ExecutionPolicy | Mapping[str, Any] | str | bytes | None
+PolicyInput = ExecutionPolicy | Mapping[str, object] | str | bytes | None
 _decode_stored = msgspec.json.Decoder(ExecutionPolicy).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -234,7 +234,7 @@ def check_capability_tokens(tokens: object, field: str) -> set[str]:
     return found
 
 
-def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str, Any]:
+def _tree(value: ExecutionPolicy | Mapping[str, object] | str | bytes) -> dict[str, object]:
     if isinstance(value, str | bytes):
         raw = value.encode(errors="surrogatepass") if isinstance(value, str) else value
         if len(raw) > MAX_POLICY_BYTES:
@@ -250,7 +250,7 @@ def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str,
     return tree
 
 
-def _copied(tree: Any) -> Any:
+def _copied(tree: object) -> object:
     """A deep copy through JSON, so that the checked value is stored. Refuses infinity and NaN."""
     try:
         _check_finite(tree, "")
@@ -262,7 +262,7 @@ def _copied(tree: Any) -> Any:
         raise _bad_policy("malformed") from None
 
 
-def _check_finite(tree: Any, path: str) -> None:
+def _check_finite(tree: object, path: str) -> None:
     if isinstance(tree, float) and not math.isfinite(tree):
         raise _bad_policy(f"{path}:invalid")
     if isinstance(tree, Struct):
@@ -275,7 +275,7 @@ def _check_finite(tree: Any, path: str) -> None:
             _check_finite(value, path)
 
 
-def _required(tokens: Any) -> list[str]:
+def _required(tokens: object) -> list[str]:
     if not isinstance(tokens, list):
         raise _bad_capabilities("required:not_array")
     found: set[str] = set()
@@ -296,15 +296,12 @@ def _required(tokens: Any) -> list[str]:
     return sorted(found)
 
 
-def _check_backoff(backoff: dict[str, Any]) -> None:
+def _check_backoff(backoff: dict[str, object]) -> None:
     for member, value in backoff.items():
         if member in _BACKOFF_NUMBERS:
-            number = (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and math.isfinite(value)
-            )
-            if not number or not (1 if member == "multiplier" else 0) <= value <= MAX_DURATION_MS:
+            low = 1 if member == "multiplier" else 0
+            number = value if isinstance(value, int | float) else math.nan
+            if isinstance(value, bool) or not low <= number <= MAX_DURATION_MS:
                 raise _bad_policy(f"retry_policy.backoff.{member}:invalid")
         elif member == "jitter" and not isinstance(value, bool):
             raise _bad_policy("retry_policy.backoff.jitter:invalid")

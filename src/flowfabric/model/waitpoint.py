@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -68,7 +67,7 @@ class TimeoutOnly(Struct, frozen=True, tag=True):
 class AllOf(Struct, frozen=True, tag=True):
     """All members, in any order."""
 
-    members: tuple[Any, ...]
+    members: tuple[Condition, ...]
 
 
 class Count(Struct, frozen=True, tag=True):
@@ -110,7 +109,7 @@ class FreshWaitpoint(Struct, frozen=True, tag=True):
 
     waitpoint_id: UUID
     waitpoint_key: str = ""
-    payload_schema: dict[str, Any] | None = None
+    payload_schema: dict[str, object] | None = None
 
 
 class UsePending(Struct, frozen=True, tag=True):
@@ -358,7 +357,7 @@ class WaitpointListed(Struct, frozen=True):
     execution_id: ExecutionId
     token_kid: str
     token_fingerprint: str
-    payload_schema: dict[str, Any] | None = None
+    payload_schema: dict[str, object] | None = None
 
 
 class SuspendedListed(Struct, frozen=True):

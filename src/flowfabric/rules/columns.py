@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowfabric.plan import After, Arg, Cond
 
 
-def from_args(*names: str) -> dict[str, Any]:
+def from_args(*names: str) -> dict[str, object]:
     """Columns that take the values of the call."""
     return {name: Arg(name) for name in names}
 
@@ -22,6 +20,6 @@ def by_row(*columns: str) -> tuple[Cond, ...]:
     return tuple(Cond(column, "=", After(column)) for column in columns)
 
 
-def from_row(*names: str) -> dict[str, Any]:
+def from_row(*names: str) -> dict[str, object]:
     """Columns that take the values of the guarded row as this plan leaves it."""
     return {name: After(name) for name in names}

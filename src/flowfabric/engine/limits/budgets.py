@@ -192,7 +192,7 @@ class Budgets:
         args = CancelFlowArgs(
             flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy
         )
-        held = () if lease is None else (breach_actions.hold_lease(by, lease),)
+        held = () if lease is None else (breach_actions.hold_lease(lease),)
 
         def rule(snapshot: cancels.CancelSnapshot) -> cancels.FlowCancel | None:
             member = next((member for member in snapshot.members if member.id == by.id), None)

@@ -62,7 +62,7 @@ class WorkerRegistry:
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
         result: Refreshed | NotRegistered = await self._core.run(
-            load, lambda stored: registry.heartbeat(stored, namespace, worker_instance_id, at)
+            load, lambda stored: registry.heartbeat(stored, at)
         )
         return result
 

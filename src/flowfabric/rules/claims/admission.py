@@ -337,11 +337,5 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
 
 def block_for_budget(candidate: Candidate, breach: Breach, now_ms: int) -> Plan:
     """Blocks the execution, so that it does not hide others in its queue."""
-    return BLOCK["waiting_for_budget"](
-        partition_key=candidate.partition_key,
-        execution_id=candidate.execution_id,
-        version=candidate.version,
-        detail=breach.detail,
-        blocked_on=breach_actions.blocked_on_budget(breach.budget_id),
-        now=now_ms,
-    )
+    blocked_on = breach_actions.blocked_on_budget(breach.budget_id)
+    return BLOCK["waiting_for_budget"].of(candidate, breach, blocked_on=blocked_on, now=now_ms)

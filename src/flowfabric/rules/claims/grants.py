@@ -79,19 +79,9 @@ def mismatch_plan(execution: Execution) -> Plan:
 
 
 def grant_plan(execution: Execution, args: IssueGrantArgs, *, kind: str, grant_id: str) -> Plan:
-    return ISSUE_GRANT(
-        **named(execution),
-        grant_id=grant_id,
-        kind=kind,
-        worker_id=args.worker_id,
-        worker_instance_id=args.worker_instance_id,
-        lane_id=execution.lane_id,
-        capability_hash=args.capability_hash,
-        worker_capabilities=tuple(sorted(args.worker_capabilities)),
-        route_snapshot_json=args.route_snapshot_json,
-        admission_summary=args.admission_summary,
-        grant_ttl_ms=args.grant_ttl_ms,
-    )
+    offered = tuple(sorted(args.worker_capabilities))
+    named_grant = {"kind": kind, "grant_id": grant_id, "worker_capabilities": offered}
+    return ISSUE_GRANT.of(execution, args, **named_grant)
 
 
 def issue_claim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str) -> Decision:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from uuid import UUID
 
-from flowfabric.model.budget import HardBreach, HardLimitAction
+from flowfabric.model.budget import MAX_AMOUNT, HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
@@ -28,6 +27,7 @@ from flowfabric.rules.fragments import (
     named,
     operator_event,
 )
+from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.states import entering, is_ended
 
 BREACHED = "budget_breached"
@@ -113,32 +113,21 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 def lease_is_held(execution: Execution | None, lease: HandleFields, now: int) -> bool:
     """The lease is live and its attempt has time left. A late report is only counted."""
-    if (
-        execution is None
-        or execution.ownership_state != "leased"
-        or (execution.lease_expires_at_ms or 0) <= now
-    ):
+    if execution is None or execution.ownership_state != "leased":
         return False
-    if execution.attempt_timeout_at_ms is not None and execution.attempt_timeout_at_ms <= now:
-        return False
+    ends = min(execution.lease_expires_at_ms or 0, execution.attempt_timeout_at_ms or MAX_AMOUNT)
+    holder = (execution.current_lease_id, execution.current_worker_instance_id)
     return (
-        execution.current_lease_id == lease.lease_id
-        and execution.lease_epoch == lease.lease_epoch
-        and execution.attempt_index == lease.attempt_index
-        and execution.current_worker_instance_id == lease.worker_instance_id
+        ends > now
+        and holder == (lease.lease_id, lease.worker_instance_id)
+        and (execution.lease_epoch, execution.attempt_index)
+        == (lease.lease_epoch, lease.attempt_index)
     )
 
 
-def hold_lease(execution: Execution, lease: HandleFields) -> Plan:
+def hold_lease(lease: HandleFields) -> Plan:
     """A plan that changes nothing, and is refused if the lease is not held at the commit."""
-    return STILL_HELD(
-        partition_key=execution.partition_key,
-        execution_id=execution.execution_id,
-        lease_epoch=lease.lease_epoch,
-        attempt_index=lease.attempt_index,
-        lease_id=lease.lease_id,
-        worker_instance_id=lease.worker_instance_id,
-    )
+    return STILL_HELD(**held_by(lease))
 
 
 def breach_plan(
@@ -154,16 +143,12 @@ def breach_plan(
         return None
     if lease is not None and not lease_is_held(execution, lease, now):
         return None
-    values: dict[str, Any] = {
-        **named(execution),
-        **lease_of(execution),
-        "now": now,
-        "details": _details(budget, breach, action),
-    }
+    details = _details(budget, breach, action)
+    values = {**named(execution), **lease_of(execution), "now": now, "details": details}
     if action == HardLimitAction.FAIL_EXECUTION:
         reason = f"budget_exceeded:{budget}:{breach.dimension}"
         if lease is None:
-            return OVERSPEND.plan(execution, reason, now, details=values["details"])
+            return OVERSPEND.plan(execution, reason, now, details=details)
         return OVERSPEND_HELD(**values, reason=reason)
     if action != HardLimitAction.SUSPEND_EXECUTION:
         return None

@@ -64,10 +64,8 @@ def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: i
     if new.reset_interval_ms != old.reset_interval_ms:
         due = now_ms + new.reset_interval_ms if new.reset_interval_ms else None
     stored = StoredLimits(**msgspec.structs.asdict(new), formerly=former_limits(policy.limits, new))
-    plan = UPDATE_BUDGET(
-        budget_id=args.budget_id,
-        namespace=policy.namespace,
-        version=policy.version,
+    plan = UPDATE_BUDGET.of(
+        policy,
         policy_json=msgspec.json.encode(stored if stored.formerly else new).decode(),
         next_reset_at_ms=due,
         details=event_details({"budget_id": str(args.budget_id)}, old, new, args.by),

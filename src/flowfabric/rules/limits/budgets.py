@@ -59,14 +59,10 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
             return Reject(NotFound("budget", args.budget_id))
         return Return(BudgetAlreadySatisfied(args.budget_id))
     now = now_ms if args.now is None else args.now
-    limits = limits_of_args(args)
-    plan = CREATE_BUDGET(
-        budget_id=args.budget_id,
+    plan = CREATE_BUDGET.of(
+        args,
         namespace=namespace,
-        policy_json=msgspec.json.encode(limits).decode(),
-        scope_type=args.scope_type,
-        scope_id=args.scope_id,
-        enforcement_mode=args.enforcement_mode,
+        policy_json=msgspec.json.encode(limits_of_args(args)).decode(),
         next_reset_at_ms=now + args.reset_interval_ms if args.reset_interval_ms else None,
         created_at_ms=now,
         updated_at_ms=now,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.errors import NotFound, ValidationError, ValidationKind
+from flowfabric.errors import Corruption, NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.quota import (
@@ -134,29 +134,22 @@ class SlotExecution(Struct, frozen=True):
 
 
 def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
-    return CREATE_QUOTA(
-        quota_policy_id=args.quota_policy_id,
-        namespace=args.namespace or DEFAULT_NAMESPACE,
-        requests_per_window_seconds=args.window_seconds,
-        max_requests_per_window=args.max_requests_per_window,
-        active_concurrency_cap=args.max_concurrent,
-        jitter_ms=args.jitter_ms,
-        now=now_ms,
-    )
+    namespace = args.namespace or DEFAULT_NAMESPACE
+    return CREATE_QUOTA.of(args, limits_of_args(args), namespace=namespace, now=now_ms)
 
 
 def limits_of(quota: QuotaPolicy) -> QuotaLimits:
     """A stored negative limit is corruption, not no limit."""
-    for field in QuotaLimits.__struct_fields__:
-        if getattr(quota, field) < 0:
-            value = getattr(quota, field)
-            detail = f"quota {quota.quota_policy_id}: {field}: {value} is not a limit"
-            raise ValidationError(ValidationKind.CORRUPTION, detail)
+    found = {field: getattr(quota, field) for field in QuotaLimits.__struct_fields__}
+    for field, value in found.items():
+        if value < 0:
+            raise Corruption(f"{field}: {value} is not a limit", f"quota {quota.quota_policy_id}")
+    return QuotaLimits(**found)
+
+
+def limits_of_args(args: CreateQuotaPolicyArgs | UpdateQuotaPolicyArgs) -> QuotaLimits:
     return QuotaLimits(
-        quota.max_requests_per_window,
-        quota.requests_per_window_seconds,
-        quota.active_concurrency_cap,
-        quota.jitter_ms,
+        args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms
     )
 
 
@@ -170,20 +163,11 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
     """Equal limits write nothing."""
     if quota is None:
         return Reject(unknown(args.quota_policy_id))
-    old = limits_of(quota)
-    new = QuotaLimits(
-        args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms
-    )
+    old, new, ident = limits_of(quota), limits_of_args(args), args.quota_policy_id
     if old == new:
-        return Return(QuotaPolicyUnchanged(args.quota_policy_id))
-    plan = UPDATE_QUOTA(
-        quota_policy_id=args.quota_policy_id,
-        namespace=quota.namespace,
-        version=quota.version,
-        **{column: getattr(new, column) for column in _LIMITS},
-        details=event_details({"quota_policy_id": str(args.quota_policy_id)}, old, new, args.by),
-    )
-    return Commit(plan, QuotaPolicyUpdated(args.quota_policy_id, old, new))
+        return Return(QuotaPolicyUnchanged(ident))
+    details = event_details({"quota_policy_id": str(ident)}, old, new, args.by)
+    return Commit(UPDATE_QUOTA.of(new, quota, details=details), QuotaPolicyUpdated(ident, old, new))
 
 
 def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -15,7 +14,7 @@ from flowfabric.model.stream import (
     NULL_SENTINEL,
 )
 
-Document = dict[str, Any]
+Document = dict[str, object]
 
 MAX_PARSED_DEPTH = 64
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)

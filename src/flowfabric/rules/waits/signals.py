@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.errors import (
     EngineError,
@@ -140,7 +140,7 @@ def check_source(args: DeliverSignalArgs) -> EngineError | None:
 
 
 def _judged(snapshot: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:
-    waitpoint, execution = snapshot.waitpoint, snapshot.execution
+    waitpoint = snapshot.waitpoint
     satisfied = tuple(json.loads(suspension.satisfied_set))
     signal = Arrived(
         waitpoint.waitpoint_id,
@@ -157,7 +157,6 @@ def _judged(snapshot: Delivery, suspension: Suspension, args: DeliverSignalArgs)
         satisfiers.append(str(args.signal_id))
     values = {
         **_recorded(snapshot, args, verdict.effect, matched=verdict.matched),
-        "version": execution.version,
         "satisfied_set": json.dumps(verdict.satisfied, ensure_ascii=False),
         "satisfier_signal_ids": json.dumps(satisfiers),
     }
@@ -225,26 +224,16 @@ def _recorded(
 ) -> dict[str, object]:
     now, execution, waitpoint = _now(snapshot, args), snapshot.execution, snapshot.waitpoint
     return {
-        "partition_key": execution.partition_key,
-        "execution_id": execution.execution_id,
-        "signal_id": args.signal_id,
-        "waitpoint_id": waitpoint.waitpoint_id,
+        **structs.asdict(args),
+        **named(execution),
         "waitpoint_key": waitpoint.waitpoint_key,
         "suspension_id": waitpoint.suspension_id,
         "attempt_index": waitpoint.attempt_index,
-        "signal_name": args.signal_name,
-        "signal_category": args.signal_category,
-        "source_type": args.source_type,
-        "source_identity": args.source_identity,
-        "correlation_id": args.correlation_id,
         "payload_encoding": args.payload_encoding or None,
-        "target_scope": args.target_scope,
         "idempotency_key": args.idempotency_key or None,
         "created_at_ms": now if args.created_at is None else args.created_at,
         "observed_effect": effect,
         "matched": int(matched),
-        "payload": args.payload,
-        "comment": args.comment,
         "link": snapshot.link,
         "namespace": execution.namespace,
         "instance_tag": execution.instance_tag,

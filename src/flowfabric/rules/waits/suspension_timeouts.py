@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from flowfabric.model.execution import Execution
@@ -33,7 +32,7 @@ _STILL = (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
 
 
 def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         **MOVED_AT_ARG,
         **RELEASED,
         **UNRESERVED,

@@ -90,48 +90,31 @@ def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> D
         )
     expires = now + args.liveness_ttl_ms
     values = {
-        "namespace": args.namespace,
-        "worker_instance_id": args.worker_instance_id,
-        "worker_id": args.worker_id,
         "lanes": tuple(sorted(args.lanes)),
         "capabilities": tuple(sorted(args.capabilities)),
-        "liveness_ttl_ms": args.liveness_ttl_ms,
         "expires_at_ms": expires,
         "now": now,
     }
     if stored is None:
-        return Commit(REGISTER(**values), Registered())
-    return Commit(REFRESH(**values, version=stored.version), Refreshed(expires))
+        return Commit(REGISTER.of(args, **values), Registered())
+    return Commit(REFRESH.of(args, stored, **values), Refreshed(expires))
 
 
-def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int) -> Decision:
+def heartbeat(stored: WorkerInfo | None, now: int) -> Decision:
     if stored is None or stored.expires_at_ms <= now:
         return Return(NotRegistered())
     expires = now + stored.liveness_ttl_ms
-    named = {"namespace": namespace, "worker_instance_id": instance, "version": stored.version}
-    plan = HEARTBEAT(**named, now=now, expires_at_ms=expires)
-    return Commit(plan, Refreshed(expires))
+    return Commit(HEARTBEAT.of(stored, now=now, expires_at_ms=expires), Refreshed(expires))
 
 
 def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
     if stored is None:
         return Return(NotRegistered())
-    plan = MARK_DEAD(
-        namespace=stored.namespace,
-        worker_instance_id=stored.worker_instance_id,
-        reason=reason,
-        now=now,
-    )
-    return Commit(plan, Marked())
+    return Commit(MARK_DEAD.of(stored, reason=reason, now=now), Marked())
 
 
 def drop_silent(stored: WorkerInfo, now: int) -> Plan:
-    return SWEEP_DEAD(
-        namespace=stored.namespace,
-        worker_instance_id=stored.worker_instance_id,
-        version=stored.version,
-        now=now,
-    )
+    return SWEEP_DEAD.of(stored, now=now)
 
 
 def covers(workers: Iterable[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
