@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import Corruption
 from flowfabric.ids import ExecutionId
 
 MAX_DIMENSIONS = 64
@@ -37,36 +37,31 @@ ACTIONS = (
 )
 
 
-class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """Limits are in the order of the dimensions; 0 is no limit. Without an interval, no resets.
-
-    The default namespace is `default`; over HTTP, the namespace of the token.
-    """
+class BudgetLimitsArgs(Struct, frozen=True, kw_only=True):
+    """Limits are in the order of the dimensions; 0 is no limit. Without an interval, no resets."""
 
     budget_id: UUID
-    scope_type: str = ""
-    scope_id: str = ""
-    enforcement_mode: str = "strict"
     on_hard_limit: str = HardLimitAction.REJECT
     on_soft_limit: str = "warn"
     reset_interval_ms: int = 0
     dimensions: Sequence[str] = ()
     hard_limits: Sequence[int] = ()
     soft_limits: Sequence[int] = ()
+
+
+class CreateBudgetArgs(BudgetLimitsArgs, frozen=True, kw_only=True):
+    """The default namespace is `default`; over HTTP, the namespace of the token."""
+
+    scope_type: str = ""
+    scope_id: str = ""
+    enforcement_mode: str = "strict"
     now: int | None = None
     namespace: str | None = None
 
 
-class UpdateBudgetArgs(Struct, frozen=True, kw_only=True):
+class UpdateBudgetArgs(BudgetLimitsArgs, frozen=True, kw_only=True):
     """The new limits of a budget; unnamed dimensions have none. The event contains `by`."""
 
-    budget_id: UUID
-    on_hard_limit: str = HardLimitAction.REJECT
-    on_soft_limit: str = "warn"
-    reset_interval_ms: int = 0
-    dimensions: Sequence[str] = ()
-    hard_limits: Sequence[int] = ()
-    soft_limits: Sequence[int] = ()
     by: str = ""
 
 
@@ -184,12 +179,10 @@ class UsageAndLimits(Struct, frozen=True):
 
     def hard(self) -> list[tuple[str, int, int]]:
         """Each dimension with a hard limit: its name, its usage, the limit."""
-        found = []
-        for name, text in self.limits.items():
-            kind, _, dimension = name.partition(":")
-            if kind == "hard" and int(text) > 0:
-                found.append((dimension, self.usage.get(dimension, 0), int(text)))
-        return found
+        hard = (
+            (n.removeprefix("hard:"), int(most)) for n, most in self.limits.items() if "hard:" in n
+        )
+        return [(name, self.usage.get(name, 0), most) for name, most in hard if most > 0]
 
 
 class Reconciliation(Struct, frozen=True):
@@ -238,6 +231,4 @@ def limits_of(text: str) -> StoredLimits:
     try:
         return msgspec.json.decode(text, type=StoredLimits)
     except msgspec.MsgspecError as error:
-        raise ValidationError(
-            ValidationKind.CORRUPTION, f"policy_json of a budget: {error}"
-        ) from error
+        raise Corruption(f"policy_json of a budget: {error}") from error

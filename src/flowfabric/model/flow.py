@@ -187,15 +187,18 @@ class AlreadyMember(Struct, frozen=True, tag=True):
     node_count: int
 
 
-class StageDependencyEdgeArgs(Struct, frozen=True, kw_only=True):
+class _EdgeArgs(Struct, frozen=True, kw_only=True):
     flow_id: UUID
     edge_id: UUID
     upstream_execution_id: ExecutionId
     downstream_execution_id: ExecutionId
+    now: int | None = None
+
+
+class StageDependencyEdgeArgs(_EdgeArgs, frozen=True, kw_only=True):
     expected_graph_revision: int
     dependency_kind: str = SUCCESS_ONLY
     data_passing_ref: str | None = None
-    now: int | None = None
 
 
 class Staged(Struct, frozen=True):
@@ -203,17 +206,12 @@ class Staged(Struct, frozen=True):
     new_graph_revision: int
 
 
-class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
+class ApplyDependencyArgs(_EdgeArgs, frozen=True, kw_only=True):
     """`graph_revision`, kind and reference are ignored: those of the staged edge apply."""
 
-    flow_id: UUID
-    edge_id: UUID
-    upstream_execution_id: ExecutionId
-    downstream_execution_id: ExecutionId
     graph_revision: int = 0
     dependency_kind: str = SUCCESS_ONLY
     data_passing_ref: str | None = None
-    now: int | None = None
 
 
 class DependencyApplied(Struct, frozen=True, tag=True):
@@ -224,13 +222,8 @@ class AlreadyApplied(Struct, frozen=True, tag=True):
     pass
 
 
-class ResolveDependencyArgs(Struct, frozen=True, kw_only=True):
-    flow_id: UUID
-    edge_id: UUID
-    upstream_execution_id: ExecutionId
-    downstream_execution_id: ExecutionId
+class ResolveDependencyArgs(_EdgeArgs, frozen=True, kw_only=True):
     upstream_outcome: str
-    now: int | None = None
 
 
 class Resolved(Struct, frozen=True):
@@ -283,11 +276,9 @@ class FlowCancelled(Struct, frozen=True, tag=True):
     member_execution_ids: list[ExecutionId]
 
 
-class PartiallyCancelled(Struct, frozen=True, tag=True):
+class PartiallyCancelled(FlowCancelled, frozen=True, tag=True):
     """The flow is cancelled. The failed members stay in its backlog, for the reconciler."""
 
-    cancellation_policy: str
-    member_execution_ids: list[ExecutionId]
     failed_member_execution_ids: list[ExecutionId]
 
 

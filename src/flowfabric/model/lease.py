@@ -118,27 +118,23 @@ class Grant(Struct, frozen=True):
     expires_at_ms: int
 
 
-class ClaimGrant(Struct, frozen=True, tag=True):
+class _IssuedGrant(Struct, frozen=True):
     execution_id: ExecutionId
     partition_key: str
     grant_key: str
     expires_at_ms: int
 
 
-class ReclaimGrant(Struct, frozen=True, tag=True):
-    execution_id: ExecutionId
-    partition_key: str
-    grant_key: str
-    expires_at_ms: int
+class ClaimGrant(_IssuedGrant, frozen=True, tag=True):
+    pass
+
+
+class ResumeGrant(_IssuedGrant, frozen=True):
     lane_id: str
 
 
-class ResumeGrant(Struct, frozen=True):
-    execution_id: ExecutionId
-    partition_key: str
-    grant_key: str
-    expires_at_ms: int
-    lane_id: str
+class ReclaimGrant(ResumeGrant, frozen=True, tag=True):
+    pass
 
 
 class ResumeToken(Struct, frozen=True):
@@ -168,13 +164,16 @@ class Granted(Struct, frozen=True):
     execution_id: ExecutionId
 
 
-class ClaimExecutionArgs(Struct, frozen=True, kw_only=True):
+class _LeaseRequest(Struct, frozen=True, kw_only=True):
     execution_id: ExecutionId
     worker_id: str
     worker_instance_id: str
     lease_ttl_ms: int
     lane_id: str = ""
     lease_id: UUID | None = None
+
+
+class ClaimExecutionArgs(_LeaseRequest, frozen=True, kw_only=True):
     attempt_id: UUID | None = None
     expected_attempt_index: int = 0
     attempt_policy_json: str = ""
@@ -183,26 +182,14 @@ class ClaimExecutionArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class ClaimResumedArgs(Struct, frozen=True, kw_only=True):
-    execution_id: ExecutionId
-    worker_id: str
-    worker_instance_id: str
-    lease_ttl_ms: int
-    lane_id: str = ""
-    lease_id: UUID | None = None
+class ClaimResumedArgs(_LeaseRequest, frozen=True, kw_only=True):
     current_attempt_index: int = 0
     remaining_attempt_timeout_ms: int | None = None
     now: int | None = None
 
 
-class ReclaimExecutionArgs(Struct, frozen=True, kw_only=True):
-    execution_id: ExecutionId
-    worker_id: str
-    worker_instance_id: str
-    lease_ttl_ms: int
-    lane_id: str = ""
+class ReclaimExecutionArgs(_LeaseRequest, frozen=True, kw_only=True):
     capability_hash: str | None = None
-    lease_id: UUID | None = None
     attempt_id: UUID | None = None
     attempt_policy_json: str = ""
     max_reclaim_count: int | None = None

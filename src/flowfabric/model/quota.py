@@ -93,29 +93,26 @@ class Attached(Struct, frozen=True):
         return BUDGET_GATE if self.budget_ids else ""
 
 
-class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """A limit of 0 is none; a window of 0 seconds is one of 60.
-
-    The default namespace is `default`; over HTTP, the namespace of the token.
-    """
+class QuotaLimitsArgs(Struct, frozen=True, kw_only=True):
+    """A limit of 0 is none; a window of 0 seconds is one of 60."""
 
     quota_policy_id: UUID
     window_seconds: int = DEFAULT_WINDOW_S
     max_requests_per_window: int = 0
     max_concurrent: int = 0
     jitter_ms: int = 0
+
+
+class CreateQuotaPolicyArgs(QuotaLimitsArgs, frozen=True, kw_only=True):
+    """The default namespace is `default`; over HTTP, the namespace of the token."""
+
     now: int | None = None
     namespace: str | None = None
 
 
-class UpdateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """The new limits of a quota, as in `CreateQuotaPolicyArgs`. The event contains `by`."""
+class UpdateQuotaPolicyArgs(QuotaLimitsArgs, frozen=True, kw_only=True):
+    """The new limits of a quota. The event contains `by`."""
 
-    quota_policy_id: UUID
-    window_seconds: int = DEFAULT_WINDOW_S
-    max_requests_per_window: int = 0
-    max_concurrent: int = 0
-    jitter_ms: int = 0
     by: str = ""
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import Corruption
 
 MAX_FRAME_BYTES = 65_536
 MAX_BATCH_FRAMES = 256
@@ -136,9 +136,7 @@ class StreamFrame(Struct, frozen=True, gc=False):
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ValidationError(
-                ValidationKind.CORRUPTION, f"payload of frame {self.id}: {error}"
-            ) from None
+            raise Corruption(f"payload of frame {self.id}: {error}") from None
 
     @property
     def mode(self) -> str:

@@ -22,12 +22,12 @@ from flowfabric.model.budget import (
     USAGE_DEDUP_MS,
     BudgetAlreadySatisfied,
     BudgetCreated,
+    BudgetLimitsArgs,
     BudgetPolicy,
     CreateBudgetArgs,
     HardBreach,
     Limits,
     SoftBreach,
-    UpdateBudgetArgs,
     UsageAlreadyApplied,
     UsageOk,
     UsageResult,
@@ -70,7 +70,7 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
     return Commit(plan, BudgetCreated(args.budget_id))
 
 
-def limits_of_args(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
+def limits_of_args(args: BudgetLimitsArgs) -> Limits:
     return Limits(
         dict(zip(args.dimensions, args.hard_limits, strict=True)),
         dict(zip(args.dimensions, args.soft_limits, strict=True)),

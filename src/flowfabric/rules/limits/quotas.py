@@ -19,6 +19,7 @@ from flowfabric.model.quota import (
     CreateQuotaPolicyArgs,
     LimitState,
     QuotaLimits,
+    QuotaLimitsArgs,
     QuotaPolicy,
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
@@ -147,7 +148,7 @@ def limits_of(quota: QuotaPolicy) -> QuotaLimits:
     return QuotaLimits(**found)
 
 
-def limits_of_args(args: CreateQuotaPolicyArgs | UpdateQuotaPolicyArgs) -> QuotaLimits:
+def limits_of_args(args: QuotaLimitsArgs) -> QuotaLimits:
     return QuotaLimits(
         args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms
     )

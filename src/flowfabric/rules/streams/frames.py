@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.model.stream import (
     MAX_BATCH_BYTES,
     MAX_BATCH_FRAMES,
@@ -84,8 +84,8 @@ def _decode_mixed(text: str | bytes) -> dict[str, str]:
     }
 
 
-def _corrupt(error: Exception) -> ValidationError:
-    return ValidationError(ValidationKind.CORRUPTION, f"fields of a stored frame: {error}")
+def _corrupt(error: Exception) -> Corruption:
+    return Corruption(f"fields of a stored frame: {error}")
 
 
 def mint(last: tuple[int, int] | None, now_ms: int, count: int) -> list[tuple[int, int]]:

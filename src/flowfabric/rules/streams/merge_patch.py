@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import Corruption, ValidationError, ValidationKind
 from flowfabric.model.stream import (
     MAX_DOCUMENT_DEPTH,
     MAX_PATCH_DEPTH,
@@ -110,6 +110,5 @@ def _refused(detail: str) -> ValidationError:
     return ValidationError(ValidationKind.INVALID_INPUT, detail)
 
 
-def _corrupt(detail: str) -> ValidationError:
-    message = f"corrupt summary document in ff_stream_summary: {detail}"
-    return ValidationError(ValidationKind.CORRUPTION, message)
+def _corrupt(detail: str) -> Corruption:
+    return Corruption(f"corrupt summary document in ff_stream_summary: {detail}")

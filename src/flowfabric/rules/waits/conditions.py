@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import Corruption, ValidationError, ValidationKind
 from flowfabric.model.waitpoint import (
     MAX_CONDITION_DEPTH,
     MAX_CONDITION_NODES,
@@ -76,7 +76,7 @@ def decode(text: str) -> Condition:
     try:
         return _read(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
-        raise ValidationError(ValidationKind.CORRUPTION, f"suspension condition: {error}") from None
+        raise Corruption(f"suspension condition: {error}") from None
 
 
 def _name(matcher: Mapping[str, object] | Literal["Wildcard"] | None) -> str | None:
