@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    NotFound,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-)
+from flowfabric import errors
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields, LeaseFence
 from flowfabric.model.state import OPERATOR_OVERRIDE
@@ -46,9 +38,9 @@ def mark_expired(execution: Execution) -> Plan:
     return MARK_EXPIRED(**named(execution))
 
 
-def not_active(execution: Execution) -> Contention:
-    return Contention(
-        ContentionKind.EXECUTION_NOT_ACTIVE,
+def not_active(execution: Execution) -> errors.Contention:
+    return errors.Contention(
+        errors.ContentionKind.EXECUTION_NOT_ACTIVE,
         terminal_outcome=execution.terminal_outcome,
         lease_epoch=str(execution.lease_epoch),
         lifecycle_phase=canonical("lifecycle_phase", execution.lifecycle_phase),
@@ -97,17 +89,19 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
     """
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution", handle.execution_id))
+        return Reject(errors.NotFound("execution", handle.execution_id))
     if snapshot.attempt is None:
-        return Reject(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
+        return Reject(
+            errors.NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}")
+        )
     if execution.expired_epoch == handle.lease_epoch:
-        return Reject(StateError(StateKind.LEASE_EXPIRED))
+        return Reject(errors.StateError(errors.StateKind.LEASE_EXPIRED))
     stored = (execution.lease_epoch, execution.attempt_index, snapshot.attempt.lease_id)
     if stored != (handle.lease_epoch, handle.attempt_index, handle.lease_id):
-        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
+        return Reject(errors.Contention(errors.ContentionKind.LEASE_CONFLICT))
     refused = _check_live(snapshot, execution, marks=marks)
     if refused is None and execution.current_worker_instance_id != handle.worker_instance_id:
-        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
+        return Reject(errors.Contention(errors.ContentionKind.LEASE_CONFLICT))
     return refused
 
 
@@ -120,11 +114,11 @@ def check_fence(
     """
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution"))
+        return Reject(errors.NotFound("execution"))
     if fence is None and source != OPERATOR_OVERRIDE:
-        return Reject(ValidationError(ValidationKind.INVALID_INPUT, "fence_required"))
+        return Reject(errors.ValidationError(errors.ValidationKind.INVALID_INPUT, "fence_required"))
     if fence is not None and execution.expired_epoch == fence.lease_epoch:
-        return Reject(StateError(StateKind.LEASE_EXPIRED))
+        return Reject(errors.StateError(errors.StateKind.LEASE_EXPIRED))
     refused = _check_live(snapshot, execution, marks=True)
     if refused is not None or fence is None:
         return refused
@@ -135,7 +129,7 @@ def check_fence(
         execution.lease_epoch,
     )
     if stored != (attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch):
-        return Reject(StateError(StateKind.STALE_LEASE))
+        return Reject(errors.StateError(errors.StateKind.STALE_LEASE))
     return None
 
 
@@ -143,13 +137,15 @@ def _check_live(snapshot: Snapshot, execution: Execution, *, marks: bool) -> Rej
     if execution.lifecycle_phase != "active":
         return Reject(not_active(execution))
     if execution.ownership_state == "lease_revoked":
-        return Reject(StateError(StateKind.LEASE_REVOKED))
+        return Reject(errors.StateError(errors.StateKind.LEASE_REVOKED))
     leased, expires = execution.ownership_state == "leased", execution.lease_expires_at_ms
     if not leased or expires is None or expires <= snapshot.now_ms:
         mark = mark_expired(execution) if marks and leased else None
-        return Reject(StateError(StateKind.LEASE_EXPIRED), mark)
+        return Reject(errors.StateError(errors.StateKind.LEASE_EXPIRED), mark)
     if attempt_timed_out(execution, snapshot):
-        return Reject(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
+        return Reject(
+            errors.StateError(errors.StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout")
+        )
     return None
 
 

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
+from flowfabric import plan as p
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import FAILED_OUTCOMES
 from flowfabric.model.waitpoint import OPEN_STATES
 from flowfabric.model.worker import Routed
-from flowfabric.plan import (
-    Add,
-    After,
-    AnyOf,
-    Arg,
-    Before,
-    Cond,
-    Delete,
-    Emit,
-    Guard,
-    Insert,
-    Now,
-    Text,
-    UpdateMany,
-)
 from flowfabric.rules.columns import by_args, by_row, from_row
 from flowfabric.rules.states import entering
 
@@ -29,35 +15,35 @@ EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff
 SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
 
 KEY = by_args("partition_key", "execution_id")
-UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
+UNCHANGED = (*KEY, p.Cond("version", "=", p.Arg("version")))
 LIVE_LEASE = (
     *KEY,
     *by_args("lease_epoch", "attempt_index"),
-    Cond("current_lease_id", "=", Arg("lease_id")),
-    Cond("current_worker_instance_id", "=", Arg("worker_instance_id")),
-    Cond("lifecycle_phase", "=", "active"),
-    Cond("ownership_state", "=", "leased"),
-    Cond("lease_expires_at_ms", ">", Now()),
+    p.Cond("current_lease_id", "=", p.Arg("lease_id")),
+    p.Cond("current_worker_instance_id", "=", p.Arg("worker_instance_id")),
+    p.Cond("lifecycle_phase", "=", "active"),
+    p.Cond("ownership_state", "=", "leased"),
+    p.Cond("lease_expires_at_ms", ">", p.Now()),
 )
-IN_TIME = AnyOf(
-    (Cond("attempt_timeout_at_ms", "is null"), Cond("attempt_timeout_at_ms", ">", Now()))
+IN_TIME = p.AnyOf(
+    (p.Cond("attempt_timeout_at_ms", "is null"), p.Cond("attempt_timeout_at_ms", ">", p.Now()))
 )
-HELD: tuple[Guard, ...] = (*LIVE_LEASE, IN_TIME)
-LEASE_IS_OVER = AnyOf(
-    (Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
+HELD: tuple[p.Guard, ...] = (*LIVE_LEASE, IN_TIME)
+LEASE_IS_OVER = p.AnyOf(
+    (p.Cond("ownership_state", "!=", "leased"), p.Cond("lease_expires_at_ms", "<=", p.Now()))
 )
 THIS_ROW = by_row("partition_key", "execution_id")
-THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", After("attempt_index")))
+THIS_ATTEMPT = (*THIS_ROW, p.Cond("attempt_index", "=", p.After("attempt_index")))
 
 Columns = dict[str, object]
 """Columns and what a form writes there: constants, arguments and expressions of `plan`."""
 
-MUTATED: Columns = {"version": Add(1), "last_mutation_at": Now()}
-MOVED: Columns = {**MUTATED, "last_transition_at": Now()}
+MUTATED: Columns = {"version": p.Add(1), "last_mutation_at": p.Now()}
+MOVED: Columns = {**MUTATED, "last_transition_at": p.Now()}
 MOVED_AT_ARG: Columns = {
-    "version": Add(1),
-    "last_mutation_at": Arg("now"),
-    "last_transition_at": Arg("now"),
+    "version": p.Add(1),
+    "last_mutation_at": p.Arg("now"),
+    "last_transition_at": p.Arg("now"),
 }
 RELEASED: Columns = dict.fromkeys(
     (
@@ -73,80 +59,82 @@ RELEASED: Columns = dict.fromkeys(
 )
 TIMEOUT_RESET: Columns = {
     "attempt_timeout_at_ms": None,
-    "attempt_timeout_remaining_ms": Before("attempt_timeout_ms"),
+    "attempt_timeout_remaining_ms": p.Before("attempt_timeout_ms"),
 }
 """The attempt timeout counts the time run under one lease, so a lost lease restores it in full."""
 NOT_WAITING: Columns = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: Columns = {"reserved_for": None, "reserved_until_ms": None}
 CLOSED_BY_HOLDER: Columns = {
-    "closing_epoch": Arg("lease_epoch"),
-    "closing_attempt_index": Arg("attempt_index"),
-    "terminal_at_ms": Now(),
+    "closing_epoch": p.Arg("lease_epoch"),
+    "closing_attempt_index": p.Arg("attempt_index"),
+    "terminal_at_ms": p.Now(),
 }
-_NOW = Now()
+_NOW = p.Now()
 
 
 def ending(outcome: str) -> Columns:
     """The columns of an ended execution. Failed and expired ones have their own retention."""
     age = "failed_retention_ttl_ms" if outcome in FAILED_OUTCOMES else "retention_ttl_ms"
-    return {"retain_until_ms": Now(Before(age)), **entering("ENDED", outcome=outcome)}
+    return {"retain_until_ms": p.Now(p.Before(age)), **entering("ENDED", outcome=outcome)}
 
 
 _SUBJECT: Columns = from_row("execution_id", "partition_key", "namespace", "instance_tag")
 
 
 def _lease_event(
-    kind: str, lease_id: object, worker_instance_id: object, at: Now | Arg, **more: str | None
-) -> Insert:
+    kind: str, lease_id: object, worker_instance_id: object, at: p.Now | p.Arg, **more: str | None
+) -> p.Insert:
     lease = {
         "lease_id": lease_id,
-        "lease_epoch": After("lease_epoch"),
+        "lease_epoch": p.After("lease_epoch"),
         "worker_instance_id": worker_instance_id,
     }
-    return Emit(LEASE_EVENTS, kind, {**_SUBJECT, **lease, **more}, at)
+    return p.Emit(LEASE_EVENTS, kind, {**_SUBJECT, **lease, **more}, at)
 
 
-def lease_event(kind: str, reason: str) -> Insert:
+def lease_event(kind: str, reason: str) -> p.Insert:
     """An event about the lease in the row before the change, which may release that lease."""
-    lease, worker = Before("current_lease_id"), Before("current_worker_instance_id")
+    lease, worker = p.Before("current_lease_id"), p.Before("current_worker_instance_id")
     return _lease_event(kind, lease, worker, _NOW, reason=reason)
 
 
-def held_event(kind: str, reason: str | None = None, *, at: Now | Arg = _NOW) -> Insert:
+def held_event(kind: str, reason: str | None = None, *, at: p.Now | p.Arg = _NOW) -> p.Insert:
     """An event about the lease the caller named; the guard has compared it with the row.
 
     The store does not have to read the row before it changes.
     """
-    return _lease_event(kind, Arg("lease_id"), Arg("worker_instance_id"), at, reason=reason)
+    return _lease_event(kind, p.Arg("lease_id"), p.Arg("worker_instance_id"), at, reason=reason)
 
 
-def granted_event(kind: str) -> Insert:
+def granted_event(kind: str) -> p.Insert:
     """An event about the lease in the row after the change."""
-    return _lease_event(kind, After("current_lease_id"), After("current_worker_instance_id"), _NOW)
+    return _lease_event(
+        kind, p.After("current_lease_id"), p.After("current_worker_instance_id"), _NOW
+    )
 
 
-def completion_event(outcome: str, *, at: Now | Arg = _NOW) -> Insert:
-    subject = {**_SUBJECT, "flow_id": After("flow_id"), "committed_at_ms": Now()}
-    return Emit(COMPLETION_EVENTS, outcome, subject, at)
+def completion_event(outcome: str, *, at: p.Now | p.Arg = _NOW) -> p.Insert:
+    subject = {**_SUBJECT, "flow_id": p.After("flow_id"), "committed_at_ms": p.Now()}
+    return p.Emit(COMPLETION_EVENTS, outcome, subject, at)
 
 
-def operator_event(kind: str, details: Arg) -> Insert:
-    return Emit(OPERATOR_EVENTS, kind, {**_SUBJECT, "details": details}, Arg("now"))
+def operator_event(kind: str, details: p.Arg) -> p.Insert:
+    return p.Emit(OPERATOR_EVENTS, kind, {**_SUBJECT, "details": details}, p.Arg("now"))
 
 
-def flow_event(kind: str, details: Arg, namespace: Arg) -> Insert:
+def flow_event(kind: str, details: p.Arg, namespace: p.Arg) -> p.Insert:
     """An operator event about a flow; `execution_id` holds the id of the flow."""
     subject = {
-        "execution_id": After("flow_id"),
-        "partition_key": After("partition_key"),
+        "execution_id": p.After("flow_id"),
+        "partition_key": p.After("partition_key"),
         "namespace": namespace,
     }
-    return Emit(OPERATOR_EVENTS, kind, {**subject, "details": details}, Arg("now"))
+    return p.Emit(OPERATOR_EVENTS, kind, {**subject, "details": details}, p.Arg("now"))
 
 
 def close_attempt(
-    state: str, outcome: str, *, at: Now | Arg = _NOW, **more: After | Arg | str | None
-) -> UpdateMany:
+    state: str, outcome: str, *, at: p.Now | p.Arg = _NOW, **more: p.After | p.Arg | str | None
+) -> p.UpdateMany:
     changes = {
         "attempt_state": state,
         "outcome": outcome,
@@ -154,42 +142,42 @@ def close_attempt(
         "lease_expires_at_ms": None,
         **more,
     }
-    return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
+    return p.UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
 
 
-def suspend_attempt(lease: Columns | None = None, **more: After | None) -> UpdateMany:
+def suspend_attempt(lease: Columns | None = None, **more: p.After | None) -> p.UpdateMany:
     """The attempt is interrupted and keeps the rest of its timeout."""
     changes = {
         "attempt_state": "suspended",
-        "suspended_at_ms": Now(),
+        "suspended_at_ms": p.Now(),
         **(lease or {}),
         "lease_expires_at_ms": None,
         **more,
-        "attempt_timeout_remaining_ms": After("attempt_timeout_remaining_ms"),
+        "attempt_timeout_remaining_ms": p.After("attempt_timeout_remaining_ms"),
     }
-    return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
+    return p.UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
 
 
 def close_waits(
-    reason: str | Text,
-    at: Now | Arg = _NOW,
+    reason: str | p.Text,
+    at: p.Now | p.Arg = _NOW,
     states: tuple[str, ...] = OPEN_STATES,
     **more: object,
-) -> tuple[UpdateMany, UpdateMany]:
+) -> tuple[p.UpdateMany, p.UpdateMany]:
     """Closes the open suspension, and its waitpoints that are in one of `states`."""
-    closed = {"closed_at_ms": at, "close_reason": reason, "version": Add(1)}
+    closed = {"closed_at_ms": at, "close_reason": reason, "version": p.Add(1)}
     return (
-        UpdateMany(SUSPENSION, (*THIS_ROW, Cond("closed_at_ms", "is null")), closed),
-        UpdateMany(
+        p.UpdateMany(SUSPENSION, (*THIS_ROW, p.Cond("closed_at_ms", "is null")), closed),
+        p.UpdateMany(
             WAITPOINT,
-            (*THIS_ROW, Cond("state", "in", states)),
+            (*THIS_ROW, p.Cond("state", "in", states)),
             {"state": "closed", **closed, **more},
         ),
     )
 
 
-def drop_grant() -> Delete:
-    return Delete(GRANT, THIS_ROW)
+def drop_grant() -> p.Delete:
+    return p.Delete(GRANT, THIS_ROW)
 
 
 def lease_of(execution: Execution) -> Columns:

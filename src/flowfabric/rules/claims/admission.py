@@ -8,29 +8,10 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    EngineError,
-    StateError,
-    StateKind,
-)
+from flowfabric import errors
+from flowfabric import plan as p
 from flowfabric.model.budget import limits_of
 from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, LimitState, QuotaPolicy
-from flowfabric.plan import (
-    Add,
-    After,
-    Among,
-    AnyOf,
-    Arg,
-    Cond,
-    Form,
-    Now,
-    Pick,
-    Plan,
-    Update,
-    Upsert,
-)
 from flowfabric.rules.claims.claims import CLAIM, CLAIM_ONE, RECLAIM_SAME
 from flowfabric.rules.claims.grants import BLOCK, ISSUE_GRANT
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
@@ -38,44 +19,46 @@ from flowfabric.rules.leases.reclaim import RECLAIM
 from flowfabric.rules.limits import breach_actions, budgets
 
 QUOTA, WINDOW = "ff_quota_policy", "ff_quota_window"
-THIS_QUOTA = Cond("quota_policy_id", "=", Arg("quota_policy_id"))
-UNCHANGED_QUOTA = (THIS_QUOTA, Cond("version", "=", Arg("version")))
-COUNTED = Upsert(
+THIS_QUOTA = p.Cond("quota_policy_id", "=", p.Arg("quota_policy_id"))
+UNCHANGED_QUOTA = (THIS_QUOTA, p.Cond("version", "=", p.Arg("version")))
+COUNTED = p.Upsert(
     WINDOW,
     {
-        "quota_policy_id": After("quota_policy_id"),
+        "quota_policy_id": p.After("quota_policy_id"),
         "dimension": DEFAULT_DIMENSION,
-        "admitted_at_ms": Now(),
-        "execution_id": After("execution_id"),
+        "admitted_at_ms": p.Now(),
+        "execution_id": p.After("execution_id"),
     },
     {"dimension": DEFAULT_DIMENSION},
 )
-TOUCH_QUOTA = Form("touch_quota", Update(QUOTA, UNCHANGED_QUOTA, {"version": Add(1)}))
+TOUCH_QUOTA = p.Form("touch_quota", p.Update(QUOTA, UNCHANGED_QUOTA, {"version": p.Add(1)}))
 
 
-def _gated(name: str, *more: Upsert) -> Form:
+def _gated(name: str, *more: p.Upsert) -> p.Form:
     """A claim of rows that were chosen by id. The guards check that they are still free."""
     assert CLAIM.pick is not None
     free = (
-        Cond("reserved_until_ms", "is null"),
-        Cond("reserved_until_ms", "<", Now()),
-        Cond("reserved_for", "=", Arg("holder")),
+        p.Cond("reserved_until_ms", "is null"),
+        p.Cond("reserved_until_ms", "<", p.Now()),
+        p.Cond("reserved_for", "=", p.Arg("holder")),
     )
     ready = (
-        Cond("lifecycle_phase", "=", "runnable"),
-        Cond("eligibility_state", "=", "eligible_now"),
+        p.Cond("lifecycle_phase", "=", "runnable"),
+        p.Cond("eligibility_state", "=", "eligible_now"),
     )
-    where = (Among("execution_id", Arg("ids")), *ready, AnyOf(free), CLAIM.pick.where[-1])
-    pick = Pick("executions", {"partition_key": Arg("partition_key")}, where=where)
-    return Form(name, *CLAIM.steps, *more, *CLAIM.wakes, pick=pick, returning=CLAIM.returning)
+    where = (p.Among("execution_id", p.Arg("ids")), *ready, p.AnyOf(free), CLAIM.pick.where[-1])
+    pick = p.Pick("executions", {"partition_key": p.Arg("partition_key")}, where=where)
+    return p.Form(name, *CLAIM.steps, *more, *CLAIM.wakes, pick=pick, returning=CLAIM.returning)
 
 
 CLAIM_GATED = _gated("claim_gated")
 CLAIM_COUNTED = _gated("claim_counted", COUNTED)
 
 
-def _counted(form: Form) -> Form:
-    return Form(f"{form.name}_counted", *form.steps, COUNTED, *form.wakes, returning=form.returning)
+def _counted(form: p.Form) -> p.Form:
+    return p.Form(
+        f"{form.name}_counted", *form.steps, COUNTED, *form.wakes, returning=form.returning
+    )
 
 
 ADMITTING = {form: _counted(form) for form in (CLAIM_ONE, RECLAIM_SAME, RECLAIM, ISSUE_GRANT)}
@@ -130,13 +113,13 @@ def quota_detail(quota: QuotaPolicy, why: str) -> str:
     return f"quota {quota.quota_policy_id}: concurrency cap {quota.active_concurrency_cap}"
 
 
-def limit_error(quota: QuotaPolicy, found: Capacity, now_ms: int) -> Contention:
+def limit_error(quota: QuotaPolicy, found: Capacity, now_ms: int) -> errors.Contention:
     facts = {"detail": quota_detail(quota, found.why)}
     if found.why == "concurrency":
-        return Contention(ContentionKind.CONCURRENCY_LIMIT_EXCEEDED, **facts)
+        return errors.Contention(errors.ContentionKind.CONCURRENCY_LIMIT_EXCEEDED, **facts)
     assert found.opens_at_ms is not None
-    return Contention(
-        ContentionKind.RATE_LIMIT_EXCEEDED,
+    return errors.Contention(
+        errors.ContentionKind.RATE_LIMIT_EXCEEDED,
         **facts,
         retry_after_ms=str(max(found.opens_at_ms - now_ms, 0)),
     )
@@ -183,11 +166,11 @@ def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
     return structs.replace(decision, plan=plan, first=(*decision.first, touch(quota)))
 
 
-def _refused(standing: LimitState, own: UUID, now_ms: int) -> EngineError | None:
+def _refused(standing: LimitState, own: UUID, now_ms: int) -> errors.EngineError | None:
     for budget in standing.budgets:
         found = breach_of(budget)
         if found is not None:
-            return StateError(StateKind.BUDGET_EXCEEDED, found.detail)
+            return errors.StateError(errors.StateKind.BUDGET_EXCEEDED, found.detail)
     quota = standing.quota
     left = capacity_of(quota, len(slot_holders(standing) - {own}), standing.window, now_ms)
     return limit_error(quota, left, now_ms) if quota is not None and left.left == 0 else None
@@ -198,7 +181,7 @@ def slot_holders(standing: LimitState) -> frozenset[UUID]:
     return standing.leased | standing.reserved | standing.admitted
 
 
-def touch(quota: QuotaPolicy) -> Plan:
+def touch(quota: QuotaPolicy) -> p.Plan:
     """Bumps the version the holders were counted at. Of two admissions at once, one is refused."""
     return TOUCH_QUOTA(quota_policy_id=quota.quota_policy_id, version=quota.version)
 
@@ -335,7 +318,7 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
     return shares
 
 
-def block_for_budget(candidate: Candidate, breach: Breach, now_ms: int) -> Plan:
+def block_for_budget(candidate: Candidate, breach: Breach, now_ms: int) -> p.Plan:
     """Blocks the execution, so that it does not hide others in its queue."""
     blocked_on = breach_actions.blocked_on_budget(breach.budget_id)
     return BLOCK["waiting_for_budget"].of(candidate, breach, blocked_on=blocked_on, now=now_ms)

@@ -7,16 +7,7 @@ import json
 from flowfabric.model.explanation import MAX_LISTED, Failure, Looked, Parents, Reason, Wait, Why
 from flowfabric.model.flow import stored_edge_policy
 from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single
-from flowfabric.rules.executions.phrasing import (
-    NOTHING_TO_DO,
-    ago,
-    clipped,
-    coming,
-    counted,
-    listed,
-    quoted,
-    tail,
-)
+from flowfabric.rules.executions import phrasing as say
 from flowfabric.rules.executions.quarantine import QUARANTINED
 from flowfabric.rules.waits import conditions
 
@@ -51,11 +42,11 @@ _ASKED = {
 def delayed(looked: Looked) -> Reason:
     execution, now = looked.execution, looked.now_ms
     until, failure = execution.delay_until_ms, last_failure(looked)
-    says, hint = "its delay is over, and it is about to become claimable", NOTHING_TO_DO
+    says, hint = "its delay is over, and it is about to become claimable", say.NOTHING_TO_DO
     if until is not None and until > now:
-        says, hint = f"its delay ends{coming(now, until)}", "wait"
+        says, hint = f"its delay ends{say.coming(now, until)}", "wait"
     if failure is not None:
-        says += f". The last failure{tail(failure.message)}"
+        says += f". The last failure{say.tail(failure.message)}"
     return Reason(
         Why(execution.blocking_reason),
         f"{_TIMES[execution.blocking_reason]}; {says}",
@@ -73,9 +64,9 @@ def last_failure(looked: Looked) -> Failure | None:
         or execution.last_failure_message is None
     ):
         return None
-    category = "" if attempt is None else clipped(attempt.failure_category)
+    category = "" if attempt is None else say.clipped(attempt.failure_category)
     return Failure(
-        clipped(execution.last_failure_message),
+        say.clipped(execution.last_failure_message),
         category,
         execution.attempt_index,
         execution.retry_count,
@@ -94,19 +85,19 @@ def parents(looked: Looked) -> Reason:
     more = max(group.running_count - len(seen), 0)
     lost = group.fail_count + group.skip_count
     facts = Parents(policy.kind, needed, group.total, group.success_count, lost, seen, more)
-    named = [f"{p.execution_id} ({clipped(p.execution_kind)}, {p.public_state})" for p in seen]
+    named = [f"{p.execution_id} ({say.clipped(p.execution_kind)}, {p.public_state})" for p in seen]
     if named or more:
-        unfinished = listed(named, more) if named else counted(more, "parent")
+        unfinished = say.listed(named, more) if named else say.counted(more, "parent")
         says = f"it waits for {_wanted(facts)}; unfinished: {unfinished}"
         hint = f"flowfabric why '{seen[0].execution_id}'" if seen else "flowfabric flow show"
     else:
         says = "all its parents have ended, and it is about to be unblocked"
-        hint = NOTHING_TO_DO
+        hint = say.NOTHING_TO_DO
     return Reason(code, says, hint, since, facts=facts)
 
 
 def _wanted(facts: Parents) -> str:
-    parents = counted(facts.total, "parent")
+    parents = say.counted(facts.total, "parent")
     wanted = {"any_of": f"any one of {parents}", "quorum": f"{facts.needed:,} of {parents}"}
     failed = f", {facts.failed:,} did not" if facts.failed else ""
     done = f"{facts.succeeded:,} succeeded so far{failed}"
@@ -121,12 +112,14 @@ def suspended(looked: Looked) -> Reason:
         hint = "await engine.resume_execution(...)"
         return Reason(code, f"it waits for {what}", hint, execution.last_transition_at)
     needs = still_needed(conditions.decode(wait.condition), tuple(json.loads(wait.satisfied_set)))
-    says = f"it waits for {what}, requested{ago(now, wait.suspended_at_ms)}"
-    says += f"; still needed: {listed(needs) or 'nothing'}"
+    says = f"it waits for {what}, requested{say.ago(now, wait.suspended_at_ms)}"
+    says += f"; still needed: {say.listed(needs) or 'nothing'}"
     then, until = "", wait.timeout_at_ms
     if until is not None:
         then = THEN.get(wait.timeout_behavior or "fail", THEN["fail"])
-        says += f"; it {then}{coming(now, until) if until > now else ' now: its timeout is over'}"
+        says += (
+            f"; it {then}{say.coming(now, until) if until > now else ' now: its timeout is over'}"
+        )
     asked = looked.waitpoints[:MAX_LISTED]
     facts = Wait(wait.reason_code, tuple(needs[:MAX_LISTED]), asked, until, then)
     return Reason(code, says, _answer(looked), wait.suspended_at_ms, until, facts)
@@ -137,7 +130,7 @@ def _answer(looked: Looked) -> str:
         return f'await engine.resume_execution("{looked.execution.id}")'
     asked = looked.waitpoints[0]
     names = [name for name in asked.signal_names if not name.startswith("__")]
-    named = f" --name '{clipped(names[0])}'" if names else ""
+    named = f" --name '{say.clipped(names[0])}'" if names else ""
     return f"flowfabric signal '{looked.execution.id}' {asked.waitpoint_id} URL{named}"
 
 
@@ -147,12 +140,12 @@ def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "
         return []
     match condition:
         case Single(waitpoint_key=key, name=name):
-            return [f"{_signal(name)} on {quoted([key])}"]
+            return [f"{_signal(name)} on {say.quoted([key])}"]
         case Count(n=n, count_kind=kind, waitpoints=keys, name=name):
             missing = n - sum(token.startswith(f"{path}#") for token in satisfied)
             one = _COUNTED[kind]
-            more = counted(missing, f"more {one}")
-            return [f"{_signal(name)} from {more} (of {n:,}) on {quoted(keys)}"]
+            more = say.counted(missing, f"more {one}")
+            return [f"{_signal(name)} from {more} (of {n:,}) on {say.quoted(keys)}"]
         case AllOf(members=members):
             prefix = f"{path}." if path else ""
             return [
@@ -166,12 +159,12 @@ def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "
 
 
 def _signal(name: str | None) -> str:
-    return "any signal" if name is None else f"a signal `{clipped(name)}`"
+    return "any signal" if name is None else f"a signal `{say.clipped(name)}`"
 
 
 def blocked(looked: Looked) -> Reason:
     execution = looked.execution
-    since, why = execution.last_transition_at, tail(execution.blocking_detail)
+    since, why = execution.last_transition_at, say.tail(execution.blocking_detail)
     code, hint = Why(execution.blocking_reason), f'await engine.unblock_execution("{execution.id}")'
     if code is Why.PAUSED_BY_FLOW_CANCEL:
         says = f"its flow was cancelled before it started, so it will not run{why}"
@@ -179,5 +172,5 @@ def blocked(looked: Looked) -> Reason:
     who = "an operator" if code is Why.PAUSED_BY_OPERATOR else "a policy of its lane"
     if execution.blocking_detail.startswith(QUARANTINED):
         who, hint = "the engine", f"repair the row in the database, or cancel it; then {hint}"
-    says = f"{who} blocks it, since{ago(looked.now_ms, since)}{why}"
+    says = f"{who} blocks it, since{say.ago(looked.now_ms, since)}{why}"
     return Reason(code, says, hint, since)

@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import json
 
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    EngineError,
-    NotFound,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-    invalid,
-)
+from flowfabric import errors
 from flowfabric.ids import INSTANCE_TAG_KEY
-from flowfabric.model.execution import (
-    MAX_TAGS,
-    MAX_TAGS_BYTES,
-    CancelExecutionArgs,
-    Cancelled,
-    Changed,
-    Execution,
-    stored_tags,
-)
+from flowfabric.model import execution as model
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Update, Wake
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
 from flowfabric.rules.executions.create import clamp_priority, encode_tags
 from flowfabric.rules.executions.termination import Endings, end_forms
-from flowfabric.rules.fragments import (
-    EXEC,
-    MOVED,
-    MOVED_AT_ARG,
-    MUTATED,
-    RELEASED,
-    UNCHANGED,
-    UNRESERVED,
-    Columns,
-    close_attempt,
-    close_waits,
-    completion_event,
-    ending,
-    held_event,
-    lease_of,
-    named,
-    operator_event,
-)
 from flowfabric.rules.states import entering, is_ended
 
-_CANCELLED: Columns = {
-    **MOVED_AT_ARG,
-    **RELEASED,
-    **UNRESERVED,
-    **ending("cancelled"),
+_CANCELLED: f.Columns = {
+    **f.MOVED_AT_ARG,
+    **f.RELEASED,
+    **f.UNRESERVED,
+    **f.ending("cancelled"),
     "delay_until_ms": None,
     "terminal_at_ms": Once(Arg("now")),
     "cancellation_reason": Once(Arg("reason")),
@@ -64,7 +29,7 @@ _CANCELLED: Columns = {
     "closing_attempt_index": Arg("attempt_index"),
 }
 _CLOSED = (
-    close_attempt(
+    f.close_attempt(
         "ended_cancelled",
         "cancelled",
         at=Arg("now"),
@@ -72,14 +37,14 @@ _CLOSED = (
         worker_instance_id=None,
         lease_epoch=After("lease_epoch"),
     ),
-    *close_waits("cancelled", Arg("now")),
+    *f.close_waits("cancelled", Arg("now")),
 )
-_REVOKED = held_event("revoked", "cancelled", at=Arg("now"))
+_REVOKED = f.held_event("revoked", "cancelled", at=Arg("now"))
 
 
 def _cancel_forms(names: tuple[str, str, str], *events: Insert) -> Endings:
-    done = (*events, completion_event("cancelled", at=Arg("now")))
-    raised: Columns = {"lease_epoch": Add(1)}
+    done = (*events, f.completion_event("cancelled", at=Arg("now")))
+    raised: f.Columns = {"lease_epoch": Add(1)}
     return end_forms(("cancel_leased", *names), _CANCELLED, _CLOSED, _REVOKED, done, raised=raised)
 
 
@@ -92,7 +57,7 @@ CANCEL_MEMBER = _cancel_forms(
 
 def cancel(
     snapshot: Snapshot,
-    args: CancelExecutionArgs,
+    args: model.CancelExecutionArgs,
     *,
     by: str | None = None,
     always_revoked: bool = False,
@@ -103,23 +68,27 @@ def cancel(
     """
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution", args.execution_id))
+        return Reject(errors.NotFound("execution", args.execution_id))
     if is_ended(execution):
         if execution.terminal_outcome == "cancelled":
-            return Return(Cancelled(execution.id))
+            return Return(model.Cancelled(execution.id))
         detail = (
             f"cancel_execution: execution_id={execution.id}: "
             f"already terminal in state '{execution.public_state}'"
         )
-        return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail, already_terminal=True))
+        return Reject(
+            errors.ValidationError(
+                errors.ValidationKind.INVALID_INPUT, detail, already_terminal=True
+            )
+        )
     if execution.ownership_state == "leased" and args.source != OPERATOR_OVERRIDE:
         stale = _stale(execution, args)
         if stale is not None:
             return Reject(stale)
     form = (CANCEL_MEMBER if always_revoked else CANCEL).form(execution)
     values = {
-        **named(execution),
-        **lease_of(execution),
+        **f.named(execution),
+        **f.lease_of(execution),
         "now": snapshot.now_ms if args.now is None else args.now,
         "reason": args.reason,
         "source": by or args.source,
@@ -127,45 +96,47 @@ def cancel(
         "attempt_index": execution.attempt_index,
         "attempt_reason": f"cancelled: {args.reason}",
     }
-    return Commit(form(**values), Cancelled(execution.id))
+    return Commit(form(**values), model.Cancelled(execution.id))
 
 
-def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:
+def _stale(
+    execution: model.Execution, args: model.CancelExecutionArgs
+) -> errors.EngineError | None:
     if args.lease_epoch is None:
         detail = (
             f"cancel_execution: execution_id={execution.id}: "
             "lease_epoch required when source != operator_override and execution is active"
         )
-        return ValidationError(ValidationKind.INVALID_INPUT, detail)
+        return errors.ValidationError(errors.ValidationKind.INVALID_INPUT, detail)
     if args.lease_epoch != execution.lease_epoch or (
         args.lease_id is not None and args.lease_id != execution.current_lease_id
     ):
-        return StateError(StateKind.STALE_LEASE)
+        return errors.StateError(errors.StateKind.STALE_LEASE)
     return None
 
 
 CHANGE_PRIORITY = Form(
     "change_priority",
     Update(
-        EXEC,
-        UNCHANGED,
+        f.EXEC,
+        f.UNCHANGED,
         {"version": Add(1), "last_mutation_at": Arg("now"), "priority": Arg("priority")},
     ),
-    operator_event("priority_changed", Arg("details")),
+    f.operator_event("priority_changed", Arg("details")),
 )
-_PROMOTE = {**MOVED, **entering("READY"), "delay_until_ms": None}
+_PROMOTE = {**f.MOVED, **entering("READY"), "delay_until_ms": None}
 PROMOTE = Form(
     "promote",
     Update(
-        EXEC,
-        UNCHANGED,
+        f.EXEC,
+        f.UNCHANGED,
         {**_PROMOTE, "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")},
     ),
     Wake("ready", After("lane_id")),
 )
 SWEEP_DELAYED = Form(
     "sweep_delayed",
-    Update(EXEC, (Cond("eligibility_state", "=", "not_eligible_until_time"),), _PROMOTE),
+    Update(f.EXEC, (Cond("eligibility_state", "=", "not_eligible_until_time"),), _PROMOTE),
     Wake("ready", After("lane_id")),
     pick=Pick("delayed", upto=Now()),
     returning=("partition_key", "execution_id"),
@@ -175,16 +146,16 @@ SWEEP_DELAYED = Form(
 def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -> Decision:
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution"))
+        return Reject(errors.NotFound("execution"))
     if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now":
-        return Reject(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
+        return Reject(errors.Contention(errors.ContentionKind.EXECUTION_NOT_ELIGIBLE))
     priority = clamp_priority(new_priority)
     details = json.dumps(
         {"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":")
     )
     now = snapshot.now_ms if now_ms is None else now_ms
-    plan = CHANGE_PRIORITY(**named(execution), priority=priority, details=details, now=now)
-    return Commit(plan, Changed(execution.id))
+    plan = CHANGE_PRIORITY(**f.named(execution), priority=priority, details=details, now=now)
+    return Commit(plan, model.Changed(execution.id))
 
 
 def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
@@ -198,26 +169,28 @@ def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
         (execution.eligibility_state != "not_eligible_until_time", "not_delayed_cleaned"),
         (execution.delay_until_ms is not None and execution.delay_until_ms > now, "not_yet_due"),
     )
-    return Return(done) if done else Commit(PROMOTE(**named(execution), now=now), "promoted")
+    return Return(done) if done else Commit(PROMOTE(**f.named(execution), now=now), "promoted")
 
 
 SET_TAGS = Form(
     "set_tags",
-    Update(EXEC, UNCHANGED, {**MUTATED, **from_args("tags", "instance_tag")}),
+    Update(f.EXEC, f.UNCHANGED, {**f.MUTATED, **from_args("tags", "instance_tag")}),
 )
 
 
 def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution"))
-    merged = {**stored_tags(execution.tags, execution.id), **tags}
+        return Reject(errors.NotFound("execution"))
+    merged = {**model.stored_tags(execution.tags, execution.id), **tags}
     size = sum(len(k.encode()) + len(v.encode()) for k, v in merged.items())
-    if len(merged) > MAX_TAGS or size > MAX_TAGS_BYTES:
-        accepted = f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes, with the stored ones"
-        return Reject(invalid("tags", accepted))
+    if len(merged) > model.MAX_TAGS or size > model.MAX_TAGS_BYTES:
+        accepted = (
+            f"at most {model.MAX_TAGS} tags and {model.MAX_TAGS_BYTES} bytes, with the stored ones"
+        )
+        return Reject(errors.invalid("tags", accepted))
     plan = SET_TAGS(
-        **named(execution),
+        **f.named(execution),
         tags=encode_tags(merged),
         instance_tag=merged.get(INSTANCE_TAG_KEY),
     )

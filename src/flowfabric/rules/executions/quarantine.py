@@ -8,16 +8,8 @@ from uuid import UUID
 from flowfabric.model.execution import UNREADABLE
 from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Arg, Form, Plan, Until, Update
+from flowfabric.rules import fragments as f
 from flowfabric.rules.claims.grants import BLOCK
-from flowfabric.rules.fragments import (
-    EXEC,
-    HELD,
-    MOVED,
-    RELEASED,
-    drop_grant,
-    held_event,
-    suspend_attempt,
-)
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.states import entering
 
@@ -25,20 +17,20 @@ QUARANTINED = "quarantined"
 QUARANTINE_HELD = Form(
     "quarantine_held",
     Update(
-        EXEC,
-        HELD,
+        f.EXEC,
+        f.HELD,
         {
-            **MOVED,
-            **RELEASED,
+            **f.MOVED,
+            **f.RELEASED,
             **entering("OPBLOCK", detail=Arg("detail")),
             "attempt_state": "attempt_interrupted",
             "interrupt_cause": QUARANTINED,
             "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
         },
     ),
-    suspend_attempt(),
-    drop_grant(),
-    held_event("revoked", QUARANTINED),
+    f.suspend_attempt(),
+    f.drop_grant(),
+    f.held_event("revoked", QUARANTINED),
 )
 
 

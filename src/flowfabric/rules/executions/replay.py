@@ -11,26 +11,17 @@ from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Add, After, Arg, Before, Form, Update, UpdateMany, Wake
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_row, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
 from flowfabric.rules.flows.flow_forms import FLOW
 from flowfabric.rules.flows.wait_children import reset_groups
-from flowfabric.rules.fragments import (
-    ATTEMPT,
-    EXEC,
-    MOVED_AT_ARG,
-    THIS_ATTEMPT,
-    UNCHANGED,
-    Columns,
-    named,
-    operator_event,
-)
 from flowfabric.rules.states import entering, is_ended
 
 DEFAULT_MAX_REPLAYS = 10
 
-_RESTART: Columns = {
-    **MOVED_AT_ARG,
+_RESTART: f.Columns = {
+    **f.MOVED_AT_ARG,
     "attempt_state": "pending_replay_attempt",
     "replay_count": Add(1),
     "lease_epoch": Add(1),
@@ -58,8 +49,8 @@ _RESTART: Columns = {
     ),
 }
 _REOPEN_ATTEMPT = UpdateMany(
-    ATTEMPT,
-    THIS_ATTEMPT,
+    f.ATTEMPT,
+    f.THIS_ATTEMPT,
     {
         "attempt_state": "created",
         "attempt_type": "replay",
@@ -78,19 +69,19 @@ _REOPEN_FLOW = UpdateMany(
 )
 REPLAY = Form(
     "replay",
-    Update(EXEC, UNCHANGED, {**_RESTART, **entering("READY")}),
+    Update(f.EXEC, f.UNCHANGED, {**_RESTART, **entering("READY")}),
     _REOPEN_ATTEMPT,
     _REOPEN_FLOW,
-    operator_event("replayed", Arg("details")),
+    f.operator_event("replayed", Arg("details")),
     Wake("ready", After("lane_id")),
     Wake("deadline", at=After("deadline_at_ms")),
 )
 REPLAY_SKIPPED = Form(
     "replay_skipped_member",
-    Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
+    Update(f.EXEC, f.UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
     _REOPEN_ATTEMPT,
     _REOPEN_FLOW,
-    operator_event("replayed", Arg("details")),
+    f.operator_event("replayed", Arg("details")),
     Wake("deadline", at=After("deadline_at_ms")),
 )
 
@@ -116,7 +107,7 @@ def replay(
         or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
     )
     values = {
-        **named(execution),
+        **f.named(execution),
         "now": now,
         "attempt_id": None if snapshot.attempt is None else attempt_id,
         "replay_reason": reason,

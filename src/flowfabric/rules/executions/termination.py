@@ -5,131 +5,110 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from flowfabric import plan as p
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow_links import Member
-from flowfabric.plan import (
-    Arg,
-    Before,
-    Cond,
-    Form,
-    Guard,
-    Insert,
-    Now,
-    Plan,
-    Step,
-    Text,
-    Update,
-    UpdateMany,
-)
-from flowfabric.rules.fragments import (
-    EXEC,
-    MOVED,
-    MOVED_AT_ARG,
-    NOT_WAITING,
-    RELEASED,
-    UNCHANGED,
-    UNRESERVED,
-    Columns,
-    close_attempt,
-    close_waits,
-    completion_event,
-    drop_grant,
-    ending,
-    held_event,
-    lease_event,
-    lease_of,
-    named,
-    operator_event,
-)
+from flowfabric.rules import fragments as f
 
 DEPENDENCY_IMPOSSIBLE = "dependency_impossible"
-_STILL_LEASED = Cond("ownership_state", "=", "leased")
+_STILL_LEASED = p.Cond("ownership_state", "=", "leased")
 
 
 class Endings(NamedTuple):
     """The forms of one end: under a lease, with an open attempt, between attempts, before any."""
 
-    leased: Form
-    open: Form
-    between: Form
-    pending: Form
+    leased: p.Form
+    open: p.Form
+    between: p.Form
+    pending: p.Form
 
-    def form(self, execution: Execution) -> Form:
+    def form(self, execution: Execution) -> p.Form:
         if execution.ownership_state == "leased":
             return self.leased
         if execution.current_attempt_id is not None:
             return self.open
         return self.between if execution.total_attempt_count else self.pending
 
-    def plan(self, execution: Execution, reason: str, now: int, **more: str) -> Plan:
-        values = {**named(execution), **lease_of(execution), "reason": reason, "now": now, **more}
+    def plan(self, execution: Execution, reason: str, now: int, **more: str) -> p.Plan:
+        values = {
+            **f.named(execution),
+            **f.lease_of(execution),
+            "reason": reason,
+            "now": now,
+            **more,
+        }
         return self.form(execution)(**values)
 
 
 def end_forms(
     names: tuple[str, str, str, str],
-    ended: Columns,
-    closing: Sequence[UpdateMany],
-    revoked: Insert,
-    done: Sequence[Insert],
+    ended: f.Columns,
+    closing: Sequence[p.UpdateMany],
+    revoked: p.Insert,
+    done: Sequence[p.Insert],
     *,
-    raised: Columns | None = None,
-    guards: tuple[Guard, ...] = (),
+    raised: f.Columns | None = None,
+    guards: tuple[p.Guard, ...] = (),
 ) -> Endings:
     """`closing` closes the attempt, then its waits. `raised`: written while an attempt is open.
 
     `guards` are added to those of a lease.
     """
     leased, open_attempt, between, pending = names
-    over: Columns = {**ended, "attempt_state": "attempt_terminal"}
+    over: f.Columns = {**ended, "attempt_state": "attempt_terminal"}
     closed = {**over, **(raised or {})}
-    rest: tuple[Step, ...] = (drop_grant(), *done)
+    rest: tuple[p.Step, ...] = (f.drop_grant(), *done)
     return Endings(
-        Form(
+        p.Form(
             leased,
-            Update(EXEC, (*UNCHANGED, *guards), closed),
+            p.Update(f.EXEC, (*f.UNCHANGED, *guards), closed),
             closing[0],
-            drop_grant(),
+            f.drop_grant(),
             revoked,
             *done,
         ),
-        Form(open_attempt, Update(EXEC, UNCHANGED, {**closed, **NOT_WAITING}), *closing, *rest),
-        Form(between, Update(EXEC, UNCHANGED, over), *rest),
-        Form(pending, Update(EXEC, UNCHANGED, ended), *rest),
+        p.Form(
+            open_attempt,
+            p.Update(f.EXEC, f.UNCHANGED, {**closed, **f.NOT_WAITING}),
+            *closing,
+            *rest,
+        ),
+        p.Form(between, p.Update(f.EXEC, f.UNCHANGED, over), *rest),
+        p.Form(pending, p.Update(f.EXEC, f.UNCHANGED, ended), *rest),
     )
 
 
 def endings(
-    name: str, outcome: str, *, event_kind: str | None = None, fence: tuple[Guard, ...] = ()
+    name: str, outcome: str, *, event_kind: str | None = None, fence: tuple[p.Guard, ...] = ()
 ) -> Endings:
     """A failed or expired end. `event_kind`: of an operator event, which takes `details`.
 
     `fence` adds conditions on the lease.
     """
-    reason, now = Arg("reason"), Arg("now")
-    ended: Columns = {
-        **MOVED_AT_ARG,
-        **RELEASED,
-        **UNRESERVED,
-        **ending(outcome),
+    reason, now = p.Arg("reason"), p.Arg("now")
+    ended: f.Columns = {
+        **f.MOVED_AT_ARG,
+        **f.RELEASED,
+        **f.UNRESERVED,
+        **f.ending(outcome),
         "delay_until_ms": None,
         "failure_reason": reason,
         "last_failure_message": reason,
         "terminal_at_ms": now,
-        "closing_epoch": Before("lease_epoch"),
-        "closing_attempt_index": Before("attempt_index"),
+        "closing_epoch": p.Before("lease_epoch"),
+        "closing_attempt_index": p.Before("attempt_index"),
     }
-    done = [completion_event(outcome, at=now)]
+    done = [f.completion_event(outcome, at=now)]
     if event_kind is not None:
-        done.append(operator_event(event_kind, Arg("details")))
+        done.append(f.operator_event(event_kind, p.Arg("details")))
     return end_forms(
         (f"{name}_leased", f"{name}_open", f"{name}_between_attempts", f"{name}_pending"),
         ended,
         (
-            close_attempt("ended_failure", outcome, at=now, failure_reason=reason),
-            *close_waits(Text((f"{outcome}:", reason)), now),
+            f.close_attempt("ended_failure", outcome, at=now, failure_reason=reason),
+            *f.close_waits(p.Text((f"{outcome}:", reason)), now),
         ),
-        held_event("revoked", outcome, at=now),
+        f.held_event("revoked", outcome, at=now),
         done,
         guards=(_STILL_LEASED, *fence),
     )
@@ -138,25 +117,25 @@ def endings(
 SKIP = end_forms(
     ("skip_leased", "skip_interrupted", "skip_between_attempts", "skip_pending"),
     {
-        **MOVED,
-        **RELEASED,
-        **UNRESERVED,
-        **ending("skipped"),
+        **f.MOVED,
+        **f.RELEASED,
+        **f.UNRESERVED,
+        **f.ending("skipped"),
         "delay_until_ms": None,
-        "terminal_at_ms": Now(),
-        "closing_epoch": Before("lease_epoch"),
-        "closing_attempt_index": Before("attempt_index"),
+        "terminal_at_ms": p.Now(),
+        "closing_epoch": p.Before("lease_epoch"),
+        "closing_attempt_index": p.Before("attempt_index"),
     },
     (
-        close_attempt("ended_cancelled", "skipped", failure_reason=DEPENDENCY_IMPOSSIBLE),
-        *close_waits(DEPENDENCY_IMPOSSIBLE),
+        f.close_attempt("ended_cancelled", "skipped", failure_reason=DEPENDENCY_IMPOSSIBLE),
+        *f.close_waits(DEPENDENCY_IMPOSSIBLE),
     ),
-    lease_event("revoked", DEPENDENCY_IMPOSSIBLE),
-    [completion_event("skipped")],
+    f.lease_event("revoked", DEPENDENCY_IMPOSSIBLE),
+    [f.completion_event("skipped")],
 )
 
 
-def skip(child: Member) -> Plan:
+def skip(child: Member) -> p.Plan:
     """The epoch stays: the end of the execution is enough to refuse its holder."""
     if child.ownership_state == "leased":
         form = SKIP.leased

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 from flowfabric.errors import NotFound
 from flowfabric.ids import lease_mark
+from flowfabric.model import lease as model
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import (
-    AlreadySatisfied,
-    MarkedExpired,
-    ReclaimCapExceeded,
-    Revoked,
-    RevokeLeaseArgs,
-)
 from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Update, Wake
+from flowfabric.rules import fragments as f
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
 from flowfabric.rules.fence import mark_expired
-from flowfabric.rules.fragments import (
-    EXEC,
-    LEASE_IS_OVER,
-    MOVED,
-    RELEASED,
-    TIMEOUT_RESET,
-    UNCHANGED,
-    UNRESERVED,
-    close_attempt,
-    completion_event,
-    drop_grant,
-    ending,
-    lease_event,
-    named,
-    suspend_attempt,
-)
 from flowfabric.rules.states import entering
 
 NO_POLICY_RECLAIM_LIMIT = 1_000
@@ -38,30 +17,30 @@ NO_POLICY_RECLAIM_LIMIT = 1_000
 REVOKE = Form(
     "revoke",
     Update(
-        EXEC,
+        f.EXEC,
         (
-            *UNCHANGED,
+            *f.UNCHANGED,
             Cond("lease_epoch", "=", Arg("lease_epoch")),
             Cond("ownership_state", "=", "leased"),
         ),
         {
-            **MOVED,
-            **RELEASED,
+            **f.MOVED,
+            **f.RELEASED,
             **entering("READY", detail=Arg("blocking_detail")),
             "attempt_state": "attempt_interrupted",
             "interrupt_cause": "lease_revoked",
             "lease_epoch": Add(1),
-            **TIMEOUT_RESET,
+            **f.TIMEOUT_RESET,
         },
     ),
-    suspend_attempt({"worker_instance_id": None}, lease_epoch=After("lease_epoch")),
-    lease_event("revoked", "lease_revoked"),
+    f.suspend_attempt({"worker_instance_id": None}, lease_epoch=After("lease_epoch")),
+    f.lease_event("revoked", "lease_revoked"),
     Wake("ready", After("lane_id")),
 )
 
 
 def revoke(
-    snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: int | None = None
+    snapshot: Snapshot, args: model.RevokeLeaseArgs, label: str, seen_epoch: int | None = None
 ) -> Decision:
     """`seen_epoch` is the epoch of the first read; a lease granted since then is left alone."""
     execution = snapshot.execution
@@ -80,20 +59,20 @@ def revoke(
         (bool(wanted) and str(wanted) not in known, "lease_id_mismatch"),
     )
     if done is not None:
-        return Return(AlreadySatisfied(done))
+        return Return(model.AlreadySatisfied(done))
     plan = REVOKE(
-        **named(execution),
+        **f.named(execution),
         lease_epoch=epoch,
         blocking_detail=f"lease revoked: {args.reason}",
     )
-    return Commit(plan, Revoked(composite, str(epoch + 1)))
+    return Commit(plan, model.Revoked(composite, str(epoch + 1)))
 
 
 def mark_if_due(snapshot: Snapshot) -> Decision:
     """Marks an expired lease. Every other state is an answer, never an error."""
     execution = snapshot.execution
     if execution is None:
-        return Return(AlreadySatisfied("execution_not_found"))
+        return Return(model.AlreadySatisfied("execution_not_found"))
     state, expires = execution.ownership_state, execution.lease_expires_at_ms
     done = first_of(
         (execution.lifecycle_phase != "active", "not_active"),
@@ -103,20 +82,20 @@ def mark_if_due(snapshot: Snapshot) -> Decision:
         (expires is not None and expires > snapshot.now_ms, "not_yet_expired"),
     )
     if done is not None:
-        return Return(AlreadySatisfied(done))
-    return Commit(mark_expired(execution), MarkedExpired())
+        return Return(model.AlreadySatisfied(done))
+    return Commit(mark_expired(execution), model.MarkedExpired())
 
 
 TOO_MANY_LOSSES = Form(
     "too_many_losses",
     Update(
-        EXEC,
-        (*UNCHANGED, LEASE_IS_OVER),
+        f.EXEC,
+        (*f.UNCHANGED, f.LEASE_IS_OVER),
         {
-            **MOVED,
-            **RELEASED,
-            **UNRESERVED,
-            **ending("failed"),
+            **f.MOVED,
+            **f.RELEASED,
+            **f.UNRESERVED,
+            **f.ending("failed"),
             "attempt_state": "attempt_terminal",
             "failure_reason": "max_reclaims_exceeded",
             "terminal_at_ms": Now(),
@@ -124,10 +103,10 @@ TOO_MANY_LOSSES = Form(
             "closing_attempt_index": Arg("attempt_index"),
         },
     ),
-    close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
-    drop_grant(),
-    lease_event("revoked", "max_reclaims_exceeded"),
-    completion_event("failed"),
+    f.close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
+    f.drop_grant(),
+    f.lease_event("revoked", "max_reclaims_exceeded"),
+    f.completion_event("failed"),
 )
 
 
@@ -144,27 +123,27 @@ def over_limit(execution: Execution, requested: int | None = None) -> bool:
 
 def fail_over_limit(execution: Execution) -> Commit:
     plan = TOO_MANY_LOSSES(
-        **named(execution),
+        **f.named(execution),
         lease_epoch=execution.lease_epoch,
         attempt_index=execution.attempt_index,
     )
-    return Commit(plan, ReclaimCapExceeded(execution.id, execution.lease_reclaim_count))
+    return Commit(plan, model.ReclaimCapExceeded(execution.id, execution.lease_reclaim_count))
 
 
 REQUEUE = Form(
     "requeue",
     Update(
-        EXEC,
-        (*UNCHANGED, Cond("ownership_state", "=", "lease_expired_reclaimable")),
+        f.EXEC,
+        (*f.UNCHANGED, Cond("ownership_state", "=", "lease_expired_reclaimable")),
         {
-            **MOVED,
-            **RELEASED,
+            **f.MOVED,
+            **f.RELEASED,
             **entering("READY"),
             "attempt_state": "attempt_interrupted",
-            **TIMEOUT_RESET,
+            **f.TIMEOUT_RESET,
         },
     ),
-    suspend_attempt(outcome=None),
+    f.suspend_attempt(outcome=None),
     Wake("ready", After("lane_id")),
 )
 
@@ -187,4 +166,4 @@ def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
         return Return("granted")
     if over_limit(execution):
         return fail_over_limit(execution)
-    return Commit(REQUEUE(**named(execution)), "requeued")
+    return Commit(REQUEUE(**f.named(execution)), "requeued")

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    NotFound,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-)
+from flowfabric import errors
+from flowfabric import plan as p
 from flowfabric.ids import partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
@@ -23,46 +16,12 @@ from flowfabric.model.lease import (
     ReclaimGrant,
     ResumeToken,
 )
-from flowfabric.plan import (
-    Add,
-    After,
-    Applied,
-    Arg,
-    Before,
-    Cond,
-    Delete,
-    Form,
-    Insert,
-    Now,
-    Plan,
-    Update,
-    UpdateMany,
-    Wake,
-)
+from flowfabric.rules import fragments as f
 from flowfabric.rules.claims.claims import RECLAIM_SAME, claim_plan
 from flowfabric.rules.claims.grants import grant_plan, mismatch_plan, missing_capabilities
 from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import mark_expired
-from flowfabric.rules.fragments import (
-    ATTEMPT,
-    EXEC,
-    GRANT,
-    KEY,
-    THIS_ROW,
-    UNCHANGED,
-    drop_grant,
-    granted_event,
-    named,
-)
-from flowfabric.rules.leases import expiry
-from flowfabric.rules.leases.acquisition import (
-    CLAIMED,
-    TIMERS,
-    acquired,
-    new_attempt,
-    policy_text,
-    renew_within_ms,
-)
+from flowfabric.rules.leases import acquisition, expiry
 from flowfabric.rules.states import canonical, is_ended
 
 
@@ -95,7 +54,7 @@ def issue_reclaim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: s
     """An expired lease that is not marked yet is marked first."""
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution", args.execution_id))
+        return Reject(errors.NotFound("execution", args.execution_id))
     detail = _not_reclaimable(snapshot, execution)
     if detail is not None:
         return Return(NotReclaimable(execution.id, detail))
@@ -104,13 +63,13 @@ def issue_reclaim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: s
     if expiry.over_limit(execution):
         return expiry.fail_over_limit(execution)
     if snapshot.live_grant is not None:
-        return Reject(StateError(StateKind.GRANT_ALREADY_EXISTS))
+        return Reject(errors.StateError(errors.StateKind.GRANT_ALREADY_EXISTS))
     missing = missing_capabilities(execution, args.worker_capabilities)
     if missing:
         detail = f"capability_mismatch: {missing}"
         return Commit(mismatch_plan(execution), NotReclaimable(execution.id, detail))
 
-    def granted(applied: Applied) -> ReclaimGrant:
+    def granted(applied: p.Applied) -> ReclaimGrant:
         tag = partition_tag(execution.partition_key)
         return ReclaimGrant(execution.id, tag, grant_id, applied.row[0], execution.lane_id)
 
@@ -123,7 +82,7 @@ def claim_from_resume_grant(
     """Continues the same attempt under a higher epoch. Answers None while its lease is live."""
     execution = snapshot.execution
     if execution is None:
-        return Reject(NotFound("execution", token.grant.execution_id))
+        return Reject(errors.NotFound("execution", token.grant.execution_id))
     if (
         is_ended(execution)
         or execution.lifecycle_phase == "suspended"
@@ -131,16 +90,16 @@ def claim_from_resume_grant(
     ):
         return Return(None)
     if snapshot.attempt is None:
-        return Reject(NotFound("attempt"))
+        return Reject(errors.NotFound("attempt"))
     if snapshot.lane_is_held:
         return Return(None)
     leased, expires = execution.ownership_state == "leased", execution.lease_expires_at_ms
     if leased and expires is not None and expires > snapshot.now_ms:
         return Return(None)
     if token.grant.expires_at_ms < snapshot.now_ms:
-        return Reject(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
+        return Reject(errors.Contention(errors.ContentionKind.CLAIM_GRANT_EXPIRED))
     if snapshot.is_granted_to_another(token.worker_id):
-        return Reject(Contention(ContentionKind.INVALID_CLAIM_GRANT))
+        return Reject(errors.Contention(errors.ContentionKind.INVALID_CLAIM_GRANT))
     lost = leased or execution.ownership_state == "lease_expired_reclaimable"
     if not lost and not _is_interrupted(execution):
         return Return(None)
@@ -158,49 +117,51 @@ def claim_from_resume_grant(
     return Commit(plan)
 
 
-RECLAIM = Form(
+RECLAIM = p.Form(
     "reclaim",
-    Update(
-        EXEC,
-        UNCHANGED,
+    p.Update(
+        f.EXEC,
+        f.UNCHANGED,
         {
-            **acquired(Arg("lease_id"), Arg("attempt_id"), Before("attempt_timeout_ms")),
-            "attempt_index": Before("total_attempt_count"),
-            "total_attempt_count": Add(1),
-            "lease_reclaim_count": Add(1),
+            **acquisition.acquired(
+                p.Arg("lease_id"), p.Arg("attempt_id"), p.Before("attempt_timeout_ms")
+            ),
+            "attempt_index": p.Before("total_attempt_count"),
+            "total_attempt_count": p.Add(1),
+            "lease_reclaim_count": p.Add(1),
         },
     ),
-    UpdateMany(
-        ATTEMPT,
-        (*THIS_ROW, Cond("attempt_index", "=", Arg("old_attempt_index"))),
+    p.UpdateMany(
+        f.ATTEMPT,
+        (*f.THIS_ROW, p.Cond("attempt_index", "=", p.Arg("old_attempt_index"))),
         {
             "attempt_state": "interrupted_reclaimed",
             "outcome": "interrupted_reclaimed",
-            "failure_reason": Arg("reclaim_reason"),
-            "terminal_at_ms": Now(),
+            "failure_reason": p.Arg("reclaim_reason"),
+            "terminal_at_ms": p.Now(),
             "lease_expires_at_ms": None,
         },
     ),
-    Insert(
-        ATTEMPT,
-        new_attempt(
+    p.Insert(
+        f.ATTEMPT,
+        acquisition.new_attempt(
             "reclaim",
             {
-                "reclaim_reason": Arg("reclaim_reason"),
-                "previous_attempt_index": Arg("old_attempt_index"),
-                "policy": Arg("attempt_policy"),
+                "reclaim_reason": p.Arg("reclaim_reason"),
+                "previous_attempt_index": p.Arg("old_attempt_index"),
+                "policy": p.Arg("attempt_policy"),
             },
         ),
     ),
-    drop_grant(),
-    granted_event("reclaimed"),
-    *TIMERS,
-    returning=CLAIMED,
+    f.drop_grant(),
+    f.granted_event("reclaimed"),
+    *acquisition.TIMERS,
+    returning=acquisition.CLAIMED,
 )
-DROP_EXPIRED_GRANT = Form(
+DROP_EXPIRED_GRANT = p.Form(
     "drop_expired_grant",
-    Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))),
-    Wake("ready", After("lane_id")),
+    p.Delete(f.GRANT, (*f.KEY, p.Cond("expires_at_ms", "<", p.Now()))),
+    p.Wake("ready", p.After("lane_id")),
 )
 
 
@@ -216,11 +177,11 @@ def reclaim(
             f"reclaim_execution: grant worker_id={grant.worker_id} "
             f"mismatches caller {args.worker_id}"
         )
-        return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail))
+        return Reject(errors.ValidationError(errors.ValidationKind.INVALID_INPUT, detail))
     if snapshot.live_grant is None:
         return Commit(drop_expired(grant.partition_key, grant.execution_id), GrantNotFound(ident))
     if execution is None:
-        return Reject(NotFound("execution", ident))
+        return Reject(errors.NotFound("execution", ident))
     not_now = _not_reclaimable(snapshot, execution)
     if not_now is not None:
         return Return(NotReclaimable(ident, f"{not_now}; exec transitioned after grant issuance"))
@@ -231,16 +192,16 @@ def reclaim(
     if expiry.over_limit(execution, args.max_reclaim_count):
         return expiry.fail_over_limit(execution)
     plan = RECLAIM(
-        **named(execution),
+        **f.named(execution),
         lease_id=lease_id,
         attempt_id=attempt_id,
         worker_id=args.worker_id,
         worker_instance_id=args.worker_instance_id,
         lease_ttl_ms=args.lease_ttl_ms,
-        renew_within_ms=renew_within_ms(args.lease_ttl_ms),
+        renew_within_ms=acquisition.renew_within_ms(args.lease_ttl_ms),
         old_attempt_index=execution.attempt_index,
         reclaim_reason=_reclaim_reason(execution),
-        attempt_policy=policy_text(args.attempt_policy_json),
+        attempt_policy=acquisition.policy_text(args.attempt_policy_json),
     )
     return Commit(plan)
 
@@ -251,6 +212,6 @@ def _reclaim_reason(execution: Execution) -> str:
     return f"lease_{'lease_expired_reclaimable' if lost == 'lease_expired' else lost}"
 
 
-def drop_expired(partition_key: int, execution_id: UUID) -> Plan:
+def drop_expired(partition_key: int, execution_id: UUID) -> p.Plan:
     """Removes a grant that has expired. A grant issued in between stays."""
     return DROP_EXPIRED_GRANT(partition_key=partition_key, execution_id=execution_id)

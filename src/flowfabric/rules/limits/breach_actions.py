@@ -9,24 +9,9 @@ from flowfabric.model.budget import MAX_AMOUNT, HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_row
 from flowfabric.rules.executions.termination import endings
-from flowfabric.rules.fragments import (
-    ATTEMPT,
-    EXEC,
-    HELD,
-    IN_TIME,
-    MOVED_AT_ARG,
-    RELEASED,
-    THIS_ATTEMPT,
-    UNCHANGED,
-    UNRESERVED,
-    drop_grant,
-    held_event,
-    lease_of,
-    named,
-    operator_event,
-)
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.states import entering, is_ended
 
@@ -36,15 +21,15 @@ INTERRUPTED = "budget"
 REFUSED = "refused:"
 """Prefix of what an execution is blocked on after a refused report. Only a reset, a release or new
 limits unblock it, whatever room the budget has for smaller reports."""
-_BREACH_EVENT = operator_event(BREACHED, Arg("details"))
+_BREACH_EVENT = f.operator_event(BREACHED, Arg("details"))
 _ALIVE = (
     Cond("current_lease_id", "=", Arg("lease_id")),
     Cond("lease_expires_at_ms", ">", Now()),
-    IN_TIME,
+    f.IN_TIME,
 )
 OVERSPEND = endings("overspend", "failed", event_kind=BREACHED)
 OVERSPEND_HELD = endings("overspend_held", "failed", event_kind=BREACHED, fence=_ALIVE).leased
-STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
+STILL_HELD = Form("reporter_still_holds", Update(f.EXEC, f.HELD, {"lease_epoch": Add(0)}))
 _BLOCKED = {
     **entering("BUDGET", detail=Arg("detail")),
     "blocked_on": Arg("blocked_on"),
@@ -55,11 +40,11 @@ def _hold_running(name: str, *fence: Guard) -> Form:
     return Form(
         name,
         Update(
-            EXEC,
-            (*UNCHANGED, Cond("ownership_state", "=", "leased"), *fence),
+            f.EXEC,
+            (*f.UNCHANGED, Cond("ownership_state", "=", "leased"), *fence),
             {
-                **MOVED_AT_ARG,
-                **RELEASED,
+                **f.MOVED_AT_ARG,
+                **f.RELEASED,
                 **_BLOCKED,
                 "attempt_state": "attempt_interrupted",
                 "interrupt_cause": INTERRUPTED,
@@ -68,8 +53,8 @@ def _hold_running(name: str, *fence: Guard) -> Form:
             },
         ),
         UpdateMany(
-            ATTEMPT,
-            THIS_ATTEMPT,
+            f.ATTEMPT,
+            f.THIS_ATTEMPT,
             {
                 "attempt_state": "suspended",
                 "suspended_at_ms": Arg("now"),
@@ -77,8 +62,8 @@ def _hold_running(name: str, *fence: Guard) -> Form:
                 **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
             },
         ),
-        drop_grant(),
-        held_event("revoked", "budget", at=Arg("now")),
+        f.drop_grant(),
+        f.held_event("revoked", "budget", at=Arg("now")),
         _BREACH_EVENT,
     )
 
@@ -88,11 +73,11 @@ HOLD_REPORTER = _hold_running("hold_reporter_for_budget", *_ALIVE)
 HOLD_READY = Form(
     "hold_ready_for_budget",
     Update(
-        EXEC,
-        (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")),
-        {**MOVED_AT_ARG, **UNRESERVED, **_BLOCKED},
+        f.EXEC,
+        (*f.UNCHANGED, Cond("eligibility_state", "=", "eligible_now")),
+        {**f.MOVED_AT_ARG, **f.UNRESERVED, **_BLOCKED},
     ),
-    drop_grant(),
+    f.drop_grant(),
     _BREACH_EVENT,
 )
 
@@ -144,7 +129,7 @@ def breach_plan(
     if lease is not None and not lease_is_held(execution, lease, now):
         return None
     details = _details(budget, breach, action)
-    values = {**named(execution), **lease_of(execution), "now": now, "details": details}
+    values = {**f.named(execution), **f.lease_of(execution), "now": now, "details": details}
     if action == HardLimitAction.FAIL_EXECUTION:
         reason = f"budget_exceeded:{budget}:{breach.dimension}"
         if lease is None:

@@ -8,14 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.errors import NotFound
-from flowfabric.model.budget import (
-    BudgetPolicy,
-    BudgetUnchanged,
-    BudgetUpdated,
-    Limits,
-    StoredLimits,
-    UpdateBudgetArgs,
-)
+from flowfabric.model import budget as model
 from flowfabric.model.event import OPERATOR_EVENTS
 from flowfabric.plan import Add, Arg, Emit, Form, Insert, Now, Update, Values, Wake
 from flowfabric.rules.columns import by_args, from_args
@@ -53,27 +46,31 @@ UPDATE_BUDGET = Form(
 )
 
 
-def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: int) -> Decision:
+def update_budget(
+    policy: model.BudgetPolicy | None, args: model.UpdateBudgetArgs, now_ms: int
+) -> Decision:
     """Equal limits write nothing. A changed interval begins now; usage stays."""
     if policy is None:
         return Reject(NotFound("budget", args.budget_id))
     old, new = plain_limits(policy.limits), limits_of_args(args)
     if _counting(old) == _counting(new):
-        return Return(BudgetUnchanged(args.budget_id))
+        return Return(model.BudgetUnchanged(args.budget_id))
     due = policy.next_reset_at_ms
     if new.reset_interval_ms != old.reset_interval_ms:
         due = now_ms + new.reset_interval_ms if new.reset_interval_ms else None
-    stored = StoredLimits(**msgspec.structs.asdict(new), formerly=former_limits(policy.limits, new))
+    stored = model.StoredLimits(
+        **msgspec.structs.asdict(new), formerly=former_limits(policy.limits, new)
+    )
     plan = UPDATE_BUDGET.of(
         policy,
         policy_json=msgspec.json.encode(stored if stored.formerly else new).decode(),
         next_reset_at_ms=due,
         details=event_details({"budget_id": str(args.budget_id)}, old, new, args.by),
     )
-    return Commit(plan, BudgetUpdated(args.budget_id, old, new))
+    return Commit(plan, model.BudgetUpdated(args.budget_id, old, new))
 
 
-def _counting(limits: Limits) -> Limits:
+def _counting(limits: model.Limits) -> model.Limits:
     """Without limits of 0, which limit nothing."""
     hard, soft = (
         {name: most for name, most in each.items() if most}
@@ -82,11 +79,11 @@ def _counting(limits: Limits) -> Limits:
     return msgspec.structs.replace(limits, hard_limits=hard, soft_limits=soft)
 
 
-def plain_limits(stored: StoredLimits) -> Limits:
-    return Limits(*(getattr(stored, field) for field in Limits.__struct_fields__))
+def plain_limits(stored: model.StoredLimits) -> model.Limits:
+    return model.Limits(*(getattr(stored, field) for field in model.Limits.__struct_fields__))
 
 
-def former_limits(stored: StoredLimits, new: Limits) -> dict[str, int]:
+def former_limits(stored: model.StoredLimits, new: model.Limits) -> dict[str, int]:
     """The highest former hard limit of each dimension whose new one is lower; 0 is no limit."""
     found = {}
     for name, limit in new.hard_limits.items():

@@ -11,36 +11,27 @@ from flowfabric.model.budget import BudgetReset
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Now, Plan, Update, Wake
 from flowfabric.rules.columns import by_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.limits.budget_forms import (
-    EXPIRED_KEY,
-    KEYS,
-    LEDGER,
-    POLICY,
-    SPENT_BY,
-    THIS_BUDGET,
-    THIS_DIMENSION,
-    USAGE,
-)
+from flowfabric.rules.limits import budget_forms as forms
 from flowfabric.rules.limits.budgets import BudgetRows
 
 RELEASE_PART = Form(
     "give_back_usage",
     Update(
-        USAGE,
-        (*THIS_BUDGET, THIS_DIMENSION, Cond("current_value", ">=", Arg("by"))),
+        forms.USAGE,
+        (*forms.THIS_BUDGET, forms.THIS_DIMENSION, Cond("current_value", ">=", Arg("by"))),
         {"current_value": Add(Arg("less")), "updated_at_ms": Now()},
     ),
 )
 RELEASE_ALL = Form(
     "give_back_all_usage",
     Update(
-        USAGE,
-        (*THIS_BUDGET, THIS_DIMENSION, Cond("current_value", "<", Arg("by"))),
+        forms.USAGE,
+        (*forms.THIS_BUDGET, forms.THIS_DIMENSION, Cond("current_value", "<", Arg("by"))),
         {"current_value": 0, "updated_at_ms": Now()},
     ),
 )
 CLOSE_ACCOUNT = Form(
-    "settle_account", Delete(LEDGER, (*SPENT_BY, Cond("delta_total", "=", Arg("by"))))
+    "settle_account", Delete(forms.LEDGER, (*forms.SPENT_BY, Cond("delta_total", "=", Arg("by"))))
 )
 
 
@@ -61,15 +52,15 @@ def release(rows: BudgetRows, execution: ExecutionId) -> list[Plan]:
 ZERO_USAGE = Form(
     "zero_usage",
     Update(
-        USAGE,
-        (*THIS_BUDGET, THIS_DIMENSION),
+        forms.USAGE,
+        (*forms.THIS_BUDGET, forms.THIS_DIMENSION),
         {"current_value": 0, "last_reset_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
     ),
 )
 RESET_BUDGET = Form(
     "reset_budget",
     Update(
-        POLICY,
+        forms.POLICY,
         by_args("budget_id", "version"),
         {
             "version": Add(1),
@@ -79,7 +70,7 @@ RESET_BUDGET = Form(
             "updated_at_ms": Arg("now"),
         },
     ),
-    Delete(LEDGER, THIS_BUDGET),
+    Delete(forms.LEDGER, forms.THIS_BUDGET),
     Wake("budget_resets", at=Arg("next_reset_at_ms")),
 )
 
@@ -109,7 +100,7 @@ def reset(rows: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> De
 
 FORGET_USAGE_KEY = Form(
     "forget_usage_key",
-    Delete(KEYS, EXPIRED_KEY),
+    Delete(forms.KEYS, forms.EXPIRED_KEY),
 )
 
 

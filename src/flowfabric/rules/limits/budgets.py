@@ -16,50 +16,26 @@ from msgspec import Struct
 
 from flowfabric.errors import EngineError, NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import (
-    ACTIONS,
-    MAX_AMOUNT,
-    USAGE_DEDUP_MS,
-    BudgetAlreadySatisfied,
-    BudgetCreated,
-    BudgetLimitsArgs,
-    BudgetPolicy,
-    CreateBudgetArgs,
-    HardBreach,
-    Limits,
-    SoftBreach,
-    UsageAlreadyApplied,
-    UsageOk,
-    UsageResult,
-)
+from flowfabric.model import budget as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Plan
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
-from flowfabric.rules.limits.budget_forms import (
-    CHARGE,
-    CREATE_BUDGET,
-    FIRST_CHARGE,
-    FIRST_USAGE,
-    GROW_USAGE,
-    NOTE_HARD,
-    NOTE_HARD_AS_READ,
-    NOTE_SOFT,
-    REMEMBER_USAGE,
-    REMEMBER_USAGE_AGAIN,
-)
+from flowfabric.rules.limits import budget_forms as forms
 
 DEFAULT_NAMESPACE = "default"
 
 
-def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms: int) -> Decision:
+def create_budget(
+    existing: model.BudgetPolicy | None, args: model.CreateBudgetArgs, now_ms: int
+) -> Decision:
     """The first definition stands. A budget of another namespace is not found."""
     namespace = args.namespace or DEFAULT_NAMESPACE
     if existing is not None:
         if existing.namespace != namespace:
             return Reject(NotFound("budget", args.budget_id))
-        return Return(BudgetAlreadySatisfied(args.budget_id))
+        return Return(model.BudgetAlreadySatisfied(args.budget_id))
     now = now_ms if args.now is None else args.now
-    plan = CREATE_BUDGET.of(
+    plan = forms.CREATE_BUDGET.of(
         args,
         namespace=namespace,
         policy_json=msgspec.json.encode(limits_of_args(args)).decode(),
@@ -67,11 +43,11 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
         created_at_ms=now,
         updated_at_ms=now,
     )
-    return Commit(plan, BudgetCreated(args.budget_id))
+    return Commit(plan, model.BudgetCreated(args.budget_id))
 
 
-def limits_of_args(args: BudgetLimitsArgs) -> Limits:
-    return Limits(
+def limits_of_args(args: model.BudgetLimitsArgs) -> model.Limits:
+    return model.Limits(
         dict(zip(args.dimensions, args.hard_limits, strict=True)),
         dict(zip(args.dimensions, args.soft_limits, strict=True)),
         args.reset_interval_ms,
@@ -104,7 +80,7 @@ class BudgetRows(Struct, frozen=True):
 
     budget_id: UUID
     now_ms: int
-    policy: BudgetPolicy | None
+    policy: model.BudgetPolicy | None
     usage: Mapping[str, int]
     keys: Mapping[str, int] = {}
     charges: Mapping[Charge, int] = {}
@@ -117,7 +93,7 @@ class UsageTally(Struct):
     Per dimension, `grown` is the sum, and `bounds` are the stored values for which it holds.
     """
 
-    results: list[UsageResult | EngineError] = []
+    results: list[model.UsageResult | EngineError] = []
     keys: dict[str, str] = {}
     grown: dict[str, int] = {}
     bounds: dict[str, tuple[int, int]] = {}
@@ -126,14 +102,18 @@ class UsageTally(Struct):
     hard: int = 0
     hard_dimension: str = ""
 
-    def narrow(self, dimension: str, at_least: int = 0, at_most: int = MAX_AMOUNT) -> None:
-        low, high = self.bounds.get(dimension, (0, MAX_AMOUNT))
+    def narrow(self, dimension: str, at_least: int = 0, at_most: int = model.MAX_AMOUNT) -> None:
+        low, high = self.bounds.get(dimension, (0, model.MAX_AMOUNT))
         self.bounds[dimension] = max(low, at_least), min(high, at_most)
 
 
-def has_consequences(policy: BudgetPolicy | None, report: Report) -> bool:
+def has_consequences(policy: model.BudgetPolicy | None, report: Report) -> bool:
     """Whether a refusal of this report suspends or fails the execution."""
-    return policy is not None and report.by is not None and policy.limits.on_hard_limit in ACTIONS
+    return (
+        policy is not None
+        and report.by is not None
+        and policy.limits.on_hard_limit in model.ACTIONS
+    )
 
 
 def count(rows: BudgetRows, reports: Sequence[Report]) -> UsageTally:
@@ -147,51 +127,51 @@ def count(rows: BudgetRows, reports: Sequence[Report]) -> UsageTally:
     return found
 
 
-def _is_of_namespace(policy: BudgetPolicy, rows: BudgetRows, report: Report) -> bool:
+def _is_of_namespace(policy: model.BudgetPolicy, rows: BudgetRows, report: Report) -> bool:
     """A budget does not exist for executions of another namespace."""
     namespace = policy.namespace
     return report.by is None or rows.namespaces.get(report.by, namespace) == namespace
 
 
 def _count_one(
-    rows: BudgetRows, limits: Limits, report: Report, found: UsageTally
-) -> UsageResult | EngineError:
+    rows: BudgetRows, limits: model.Limits, report: Report, found: UsageTally
+) -> model.UsageResult | EngineError:
     if report.key and (report.key in found.keys or rows.keys.get(report.key, 0) > rows.now_ms):
-        return UsageAlreadyApplied()
+        return model.UsageAlreadyApplied()
     refused = _over(rows, limits, report, found)
     if refused is not None:
         return refused
-    result: UsageResult = UsageOk()
+    result: model.UsageResult = model.UsageOk()
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0) + delta
         current = rows.usage.get(dimension, 0) + grown
         found.grown[dimension] = grown
         hard, soft = limits.hard_limits.get(dimension, 0), limits.soft_limits.get(dimension, 0)
-        found.narrow(dimension, at_most=(hard or MAX_AMOUNT) - grown)
-        if soft and isinstance(result, UsageOk):
+        found.narrow(dimension, at_most=(hard or model.MAX_AMOUNT) - grown)
+        if soft and isinstance(result, model.UsageOk):
             if current > soft:
                 found.narrow(dimension, at_least=soft + 1 - grown)
-                result = SoftBreach(dimension, current, soft)
+                result = model.SoftBreach(dimension, current, soft)
             else:
                 found.narrow(dimension, at_most=soft - grown)
         if report.charged is not None:
             charge = (report.charged, dimension)
             found.charges[charge] = found.charges.get(charge, 0) + delta
-    found.soft += isinstance(result, SoftBreach)
+    found.soft += isinstance(result, model.SoftBreach)
     if report.key:
         found.keys[report.key] = outcome_text(result)
     return result
 
 
 def _over(
-    rows: BudgetRows, limits: Limits, report: Report, found: UsageTally
-) -> HardBreach | EngineError | None:
+    rows: BudgetRows, limits: model.Limits, report: Report, found: UsageTally
+) -> model.HardBreach | EngineError | None:
     """The first dimension without room. Which one that is depends on those before it, too."""
     with_room: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0)
         current, hard = rows.usage.get(dimension, 0) + grown, limits.hard_limits.get(dimension, 0)
-        most = hard or MAX_AMOUNT
+        most = hard or model.MAX_AMOUNT
         if current + delta <= most:
             with_room.append((dimension, most - delta - grown))
             continue
@@ -199,16 +179,16 @@ def _over(
         for before, at_most in with_room:
             found.narrow(before, at_most=at_most)
         if not hard:
-            detail = f"{dimension}: {current} + {delta} is above {MAX_AMOUNT}"
+            detail = f"{dimension}: {current} + {delta} is above {model.MAX_AMOUNT}"
             return ValidationError(ValidationKind.INVALID_INPUT, detail)
         found.hard += 1
         found.hard_dimension = dimension
-        return HardBreach(dimension, current, hard)
+        return model.HardBreach(dimension, current, hard)
     return None
 
 
-def outcome_text(result: UsageResult) -> str:
-    if isinstance(result, SoftBreach):
+def outcome_text(result: model.UsageResult) -> str:
+    if isinstance(result, model.SoftBreach):
         fields = {
             "kind": "SoftBreach",
             "dimension": result.dimension,
@@ -223,9 +203,9 @@ def plans(rows: BudgetRows, found: UsageTally) -> list[Plan]:
     """In the lock order of every budget operation: keys, usage by dimension, accounts, policy."""
     usage = [*_keys(rows, found), *_usage(rows, found)]
     made = sorted(usage, key=lambda plan: _LOCK_ORDER[plan.form])
-    made += sorted(_charges(rows, found), key=lambda plan: plan.form is CHARGE)
+    made += sorted(_charges(rows, found), key=lambda plan: plan.form is forms.CHARGE)
     if found.soft:
-        made.append(NOTE_SOFT(budget_id=rows.budget_id, count=found.soft))
+        made.append(forms.NOTE_SOFT(budget_id=rows.budget_id, count=found.soft))
     if found.hard:
         made.append(note_hard(rows.budget_id, found.hard, found.hard_dimension))
     return made
@@ -233,13 +213,13 @@ def plans(rows: BudgetRows, found: UsageTally) -> list[Plan]:
 
 def _keys(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
     for key, outcome in sorted(found.keys.items()):
-        form = REMEMBER_USAGE_AGAIN if key in rows.keys else REMEMBER_USAGE
+        form = forms.REMEMBER_USAGE_AGAIN if key in rows.keys else forms.REMEMBER_USAGE
         yield form(
             budget_id=rows.budget_id,
             key=key,
             outcome=outcome,
             now=rows.now_ms,
-            expires_at_ms=rows.now_ms + USAGE_DEDUP_MS,
+            expires_at_ms=rows.now_ms + model.USAGE_DEDUP_MS,
         )
 
 
@@ -247,17 +227,17 @@ def _usage(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
     for dimension, by in sorted(found.grown.items()):
         named = {"budget_id": rows.budget_id, "dimension": dimension, "by": by}
         if dimension not in rows.usage:
-            yield FIRST_USAGE(**named)
+            yield forms.FIRST_USAGE(**named)
         elif by:
             low, high = found.bounds[dimension]
-            yield GROW_USAGE(**named, at_least=low, at_most=high)
+            yield forms.GROW_USAGE(**named, at_least=low, at_most=high)
 
 
 def _charges(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
     in_order = sorted(found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1]))
     for charge, by in in_order:
         execution, dimension = charge
-        yield (CHARGE if charge in rows.charges else FIRST_CHARGE)(
+        yield (forms.CHARGE if charge in rows.charges else forms.FIRST_CHARGE)(
             partition_key=execution.partition_index,
             execution_id=execution.uuid,
             budget_id=rows.budget_id,
@@ -268,17 +248,23 @@ def _charges(rows: BudgetRows, found: UsageTally) -> Iterator[Plan]:
 
 _LOCK_ORDER = {
     form: at
-    for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))
+    for at, form in enumerate(
+        (forms.REMEMBER_USAGE, forms.REMEMBER_USAGE_AGAIN, forms.GROW_USAGE, forms.FIRST_USAGE)
+    )
 }
 
 
 def note_hard(budget: UUID, count: int, dimension: str, version: int | None = None) -> Plan:
     """With a version, refused if the budget has changed since."""
     values = {"budget_id": budget, "count": count, "dimension": dimension}
-    return NOTE_HARD(**values) if version is None else NOTE_HARD_AS_READ(**values, version=version)
+    return (
+        forms.NOTE_HARD(**values)
+        if version is None
+        else forms.NOTE_HARD_AS_READ(**values, version=version)
+    )
 
 
-def confirm_refusal(rows: BudgetRows, found: UsageTally, breach: HardBreach) -> list[Plan]:
+def confirm_refusal(rows: BudgetRows, found: UsageTally, breach: model.HardBreach) -> list[Plan]:
     """Plans that are refused once the dimension has room again.
 
     What makes room releases the executions that wait, and would miss one that begins to wait later.
@@ -287,10 +273,12 @@ def confirm_refusal(rows: BudgetRows, found: UsageTally, breach: HardBreach) -> 
     if low <= 0 or breach.dimension not in rows.usage:
         return []
     named = {"budget_id": rows.budget_id, "dimension": breach.dimension}
-    return [GROW_USAGE(**named, by=0, at_least=low, at_most=high)]
+    return [forms.GROW_USAGE(**named, by=0, at_least=low, at_most=high)]
 
 
-def exhausted_dimension(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
+def exhausted_dimension(
+    limits: model.Limits, usage: Mapping[str, int]
+) -> tuple[str, int, int] | None:
     """The first dimension at its hard limit, with usage and limit. Such a budget blocks claims."""
     for dimension, hard in sorted(limits.hard_limits.items()):
         used = usage.get(dimension, 0)

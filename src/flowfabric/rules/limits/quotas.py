@@ -9,34 +9,10 @@ from msgspec import Struct
 
 from flowfabric.errors import Corruption, NotFound
 from flowfabric.ids import ExecutionId
+from flowfabric.model import quota as model
 from flowfabric.model.execution import Execution
-from flowfabric.model.quota import (
-    DEFAULT_WINDOW_S,
-    Admitted,
-    AlreadyAdmitted,
-    CheckAdmissionArgs,
-    ConcurrencyExceeded,
-    CreateQuotaPolicyArgs,
-    LimitState,
-    QuotaLimits,
-    QuotaLimitsArgs,
-    QuotaPolicy,
-    QuotaPolicyUnchanged,
-    QuotaPolicyUpdated,
-    RateExceeded,
-    UpdateQuotaPolicyArgs,
-)
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
-from flowfabric.rules.claims.admission import (
-    QUOTA,
-    THIS_QUOTA,
-    UNCHANGED_QUOTA,
-    WINDOW,
-    Breach,
-    capacity_of,
-    slot_holders,
-    touch,
-)
+from flowfabric.rules.claims import admission
 from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.limits.breach_actions import REFUSED
@@ -59,7 +35,7 @@ _GIVEN = (
 CREATE_QUOTA = Form(
     "create_quota_policy",
     Insert(
-        QUOTA,
+        admission.QUOTA,
         {**from_args(*_GIVEN), "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
     ),
 )
@@ -67,8 +43,8 @@ _LIMITS = _GIVEN[2:]
 UPDATE_QUOTA = Form(
     "update_quota_policy",
     Update(
-        QUOTA,
-        UNCHANGED_QUOTA,
+        admission.QUOTA,
+        admission.UNCHANGED_QUOTA,
         {
             **from_args(*_LIMITS),
             "version": Add(1),
@@ -82,8 +58,8 @@ UPDATE_QUOTA = Form(
 SET_CLOSED = Form(
     "set_quota_closed",
     Update(
-        QUOTA,
-        (THIS_QUOTA,),
+        admission.QUOTA,
+        (admission.THIS_QUOTA,),
         {"version": Add(1), "updated_at_ms": Now(), "closed_until_ms": Arg("until_ms")},
     ),
     _OPENS,
@@ -94,7 +70,7 @@ _ENTRY = {
     "execution_id": Arg("execution_uuid"),
 }
 _SLOT = {**from_args("quota_policy_id", "execution_id"), "admitted_at_ms": Now()}
-_COUNT = Upsert(WINDOW, _ENTRY, {"dimension": Arg("dimension")})
+_COUNT = Upsert(admission.WINDOW, _ENTRY, {"dimension": Arg("dimension")})
 ADMIT = Form("admit", Insert(ADMITTED, _SLOT), _COUNT)
 RELEASE = Form(
     "release_admission",
@@ -103,14 +79,18 @@ RELEASE = Form(
 )
 FORGET_ENTRY = Form(
     "forget_quota_entry",
-    Delete(WINDOW, by_args("quota_policy_id", "dimension", "admitted_at_ms", "execution_id")),
+    Delete(
+        admission.WINDOW, by_args("quota_policy_id", "dimension", "admitted_at_ms", "execution_id")
+    ),
 )
-NOTE_REFUND = Form("note_refund", Update(QUOTA, (THIS_QUOTA,), {"version": Add(1)}), _OPENS)
+NOTE_REFUND = Form(
+    "note_refund", Update(admission.QUOTA, (admission.THIS_QUOTA,), {"version": Add(1)}), _OPENS
+)
 SET_ACTIVE = Form(
     "set_quota_active",
     Update(
-        QUOTA,
-        (THIS_QUOTA, Cond("active_concurrency", "=", Arg("was"))),
+        admission.QUOTA,
+        (admission.THIS_QUOTA, Cond("active_concurrency", "=", Arg("was"))),
         {"active_concurrency": Arg("active")},
     ),
 )
@@ -134,73 +114,81 @@ class SlotExecution(Struct, frozen=True):
     reserved_until_ms: int | None
 
 
-def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
+def create(args: model.CreateQuotaPolicyArgs, now_ms: int) -> Plan:
     namespace = args.namespace or DEFAULT_NAMESPACE
     return CREATE_QUOTA.of(args, limits_of_args(args), namespace=namespace, now=now_ms)
 
 
-def limits_of(quota: QuotaPolicy) -> QuotaLimits:
+def limits_of(quota: model.QuotaPolicy) -> model.QuotaLimits:
     """A stored negative limit is corruption, not no limit."""
-    found = {field: getattr(quota, field) for field in QuotaLimits.__struct_fields__}
+    found = {field: getattr(quota, field) for field in model.QuotaLimits.__struct_fields__}
     for field, value in found.items():
         if value < 0:
             raise Corruption(f"{field}: {value} is not a limit", f"quota {quota.quota_policy_id}")
-    return QuotaLimits(**found)
+    return model.QuotaLimits(**found)
 
 
-def limits_of_args(args: QuotaLimitsArgs) -> QuotaLimits:
-    return QuotaLimits(
+def limits_of_args(args: model.QuotaLimitsArgs) -> model.QuotaLimits:
+    return model.QuotaLimits(
         args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms
     )
 
 
-def owned_elsewhere(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
+def owned_elsewhere(
+    existing: model.QuotaPolicy | None, args: model.CreateQuotaPolicyArgs
+) -> NotFound | None:
     """A quota of another namespace is not found."""
     is_ours = existing is None or existing.namespace == (args.namespace or DEFAULT_NAMESPACE)
     return None if is_ours else unknown(args.quota_policy_id)
 
 
-def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
+def update(quota: model.QuotaPolicy | None, args: model.UpdateQuotaPolicyArgs) -> Decision:
     """Equal limits write nothing."""
     if quota is None:
         return Reject(unknown(args.quota_policy_id))
     old, new, ident = limits_of(quota), limits_of_args(args), args.quota_policy_id
     if old == new:
-        return Return(QuotaPolicyUnchanged(ident))
+        return Return(model.QuotaPolicyUnchanged(ident))
     details = event_details({"quota_policy_id": str(ident)}, old, new, args.by)
-    return Commit(UPDATE_QUOTA.of(new, quota, details=details), QuotaPolicyUpdated(ident, old, new))
+    return Commit(
+        UPDATE_QUOTA.of(new, quota, details=details), model.QuotaPolicyUpdated(ident, old, new)
+    )
 
 
-def policy_of(args: CheckAdmissionArgs) -> QuotaPolicy:
+def policy_of(args: model.CheckAdmissionArgs) -> model.QuotaPolicy:
     """The limits of the arguments as a policy."""
-    window = args.window_seconds or DEFAULT_WINDOW_S
+    window = args.window_seconds or model.DEFAULT_WINDOW_S
     rate, cap = args.rate_limit, args.concurrency_cap
-    return QuotaPolicy(
+    return model.QuotaPolicy(
         args.quota_policy_id, 0, DEFAULT_NAMESPACE, window, rate, cap, 0, 0, None, None, 0, 0, 0
     )
 
 
 def check_admission(
-    args: CheckAdmissionArgs, limits: LimitState, now_ms: int, dimension: str, jitter_ms: int
+    args: model.CheckAdmissionArgs,
+    limits: model.LimitState,
+    now_ms: int,
+    dimension: str,
+    jitter_ms: int,
 ) -> Decision:
     """`limits.quota` is the stored policy, if any; an admission is counted under its version."""
     own = args.execution_id
-    holding = slot_holders(limits)
+    holding = admission.slot_holders(limits)
     if own.uuid in holding:
-        return Return(AlreadyAdmitted())
-    left = capacity_of(policy_of(args), len(holding), limits.window, now_ms)
+        return Return(model.AlreadyAdmitted())
+    left = admission.capacity_of(policy_of(args), len(holding), limits.window, now_ms)
     if left.why == "concurrency":
-        return Return(ConcurrencyExceeded())
+        return Return(model.ConcurrencyExceeded())
     if left.opens_at_ms is not None:
-        return Return(RateExceeded(max(left.opens_at_ms - now_ms, 0) + jitter_ms))
+        return Return(model.RateExceeded(max(left.opens_at_ms - now_ms, 0) + jitter_ms))
     values = {
         "quota_policy_id": args.quota_policy_id,
         "dimension": dimension,
         "execution_id": str(own),
         "execution_uuid": own.uuid,
     }
-    first = () if limits.quota is None else (touch(limits.quota),)
-    return Commit(ADMIT(**values), Admitted(), first)
+    first = () if limits.quota is None else (admission.touch(limits.quota),)
+    return Commit(ADMIT(**values), model.Admitted(), first)
 
 
 def release(quota_policy_id: UUID, ident: ExecutionId) -> Plan:
@@ -229,7 +217,7 @@ def note_refund(quota_policy_id: UUID) -> Plan:
     return NOTE_REFUND(quota_policy_id=quota_policy_id)
 
 
-def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
+def corrected(quota: model.QuotaPolicy, held: int) -> Plan | None:
     """Corrects the displayed counter; admission does not use it."""
     if quota.active_concurrency == held:
         return None
@@ -259,7 +247,7 @@ def budgets_of(execution: Execution) -> set[str]:
 
 
 def is_lifted(
-    execution: Execution, over: Mapping[str, Breach], rooms: dict[UUID, int | None]
+    execution: Execution, over: Mapping[str, admission.Breach], rooms: dict[UUID, int | None]
 ) -> bool:
     """Whether to unblock an execution, which then takes a place in `rooms` of its quota."""
     if execution.eligibility_state == "blocked_by_budget":

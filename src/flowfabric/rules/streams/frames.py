@@ -9,31 +9,16 @@ from typing import Any
 import msgspec
 
 from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
-from flowfabric.model.stream import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_FRAMES,
-    MAX_CORRELATION_ID_BYTES,
-    MAX_FRAME_BYTES,
-    MAX_FRAME_SEQ,
-    MAX_FRAME_TYPE_BYTES,
-    MAX_LIVE_FRAMES,
-    MAX_LIVE_TTL_MS,
-    PATCH_KIND,
-    BestEffortLive,
-    Durable,
-    DurableSummary,
-    Frame,
-    FrameKind,
-)
+from flowfabric.model import stream as model
 
 SOURCE = "worker"
-_FRAME_TYPES = {kind: kind.value for kind in FrameKind}
+_FRAME_TYPES = {kind: kind.value for kind in model.FrameKind}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def fields_of(frame: Frame, ts_ms: int, summary_version: int | None) -> dict[str, str]:
+def fields_of(frame: model.Frame, ts_ms: int, summary_version: int | None) -> dict[str, str]:
     data, encoding = frame.bytes, "utf8"
     try:
         payload = data.decode()
@@ -54,7 +39,7 @@ def fields_of(frame: Frame, ts_ms: int, summary_version: int | None) -> dict[str
         fields["correlation_id"] = frame.correlation_id
     if summary_version is not None:
         fields["summary_version"] = str(summary_version)
-    if isinstance(mode, BestEffortLive):
+    if isinstance(mode, model.BestEffortLive):
         fields["ttl_ms"] = str(mode.ttl_ms)
     return fields
 
@@ -98,9 +83,9 @@ def mint(last: tuple[int, int] | None, now_ms: int, count: int) -> list[tuple[in
 
 def check_batch(frames: object) -> None:
     if not isinstance(frames, Sequence) or isinstance(frames, str | bytes | bytearray | memoryview):
-        raise invalid("frames", f"a list of 1 to {MAX_BATCH_FRAMES} frames", frames)
-    if not 1 <= len(frames) <= MAX_BATCH_FRAMES:
-        raise invalid("frames", f"1 to {MAX_BATCH_FRAMES} frames, got {len(frames)}")
+        raise invalid("frames", f"a list of 1 to {model.MAX_BATCH_FRAMES} frames", frames)
+    if not 1 <= len(frames) <= model.MAX_BATCH_FRAMES:
+        raise invalid("frames", f"1 to {model.MAX_BATCH_FRAMES} frames, got {len(frames)}")
     size, seen = 0, set()
     for at, frame in enumerate(frames):
         check_frame(frame, f"frames[{at}]")
@@ -108,38 +93,46 @@ def check_batch(frames: object) -> None:
         if frame.seq is not None and frame.seq in seen:
             raise invalid(f"frames[{at}].seq", "each seq once in a batch", frame.seq)
         seen.add(frame.seq)
-    if size > MAX_BATCH_BYTES:
-        raise _too_large("frames", f"at most {MAX_BATCH_BYTES} bytes in a batch", size)
+    if size > model.MAX_BATCH_BYTES:
+        raise _too_large("frames", f"at most {model.MAX_BATCH_BYTES} bytes in a batch", size)
 
 
 def check_frame(frame: object, field: str = "frame") -> None:
-    if not isinstance(frame, Frame):
+    if not isinstance(frame, model.Frame):
         raise invalid(field, "a Frame", frame)
     if not isinstance(frame.bytes, bytes):
         raise invalid(f"{field}.bytes", "bytes", frame.bytes)
-    if len(frame.bytes) > MAX_FRAME_BYTES:
-        raise _too_large(f"{field}.bytes", f"at most {MAX_FRAME_BYTES} bytes", len(frame.bytes))
-    if not isinstance(frame.kind, FrameKind):
+    if len(frame.bytes) > model.MAX_FRAME_BYTES:
+        raise _too_large(
+            f"{field}.bytes", f"at most {model.MAX_FRAME_BYTES} bytes", len(frame.bytes)
+        )
+    if not isinstance(frame.kind, model.FrameKind):
         raise invalid(f"{field}.kind", "a FrameKind", frame.kind)
     if frame.frame_type != "":
-        _check_label(frame.frame_type, field, "frame_type", MAX_FRAME_TYPE_BYTES)
+        _check_label(frame.frame_type, field, "frame_type", model.MAX_FRAME_TYPE_BYTES)
     if frame.correlation_id is not None:
-        _check_label(frame.correlation_id, field, "correlation_id", MAX_CORRELATION_ID_BYTES)
+        _check_label(frame.correlation_id, field, "correlation_id", model.MAX_CORRELATION_ID_BYTES)
     if frame.seq is not None:
-        _check_whole(frame.seq, field, "seq", 0, MAX_FRAME_SEQ)
-    if type(frame.mode) is not Durable:
+        _check_whole(frame.seq, field, "seq", 0, model.MAX_FRAME_SEQ)
+    if type(frame.mode) is not model.Durable:
         _check_mode(frame.mode, f"{field}.mode")
 
 
 def _check_mode(mode: object, field: str) -> None:
-    if isinstance(mode, DurableSummary):
-        if mode.patch_kind != PATCH_KIND:
-            raise invalid(f"{field}.patch_kind", PATCH_KIND, mode.patch_kind)
-    elif isinstance(mode, BestEffortLive):
-        _check_whole(mode.ttl_ms, field, "ttl_ms", 0, MAX_LIVE_TTL_MS)
-        _check_whole(mode.maxlen_floor, field, "maxlen_floor", -MAX_LIVE_FRAMES, MAX_LIVE_FRAMES)
+    if isinstance(mode, model.DurableSummary):
+        if mode.patch_kind != model.PATCH_KIND:
+            raise invalid(f"{field}.patch_kind", model.PATCH_KIND, mode.patch_kind)
+    elif isinstance(mode, model.BestEffortLive):
+        _check_whole(mode.ttl_ms, field, "ttl_ms", 0, model.MAX_LIVE_TTL_MS)
         _check_whole(
-            mode.maxlen_ceiling, field, "maxlen_ceiling", -MAX_LIVE_FRAMES, MAX_LIVE_FRAMES
+            mode.maxlen_floor, field, "maxlen_floor", -model.MAX_LIVE_FRAMES, model.MAX_LIVE_FRAMES
+        )
+        _check_whole(
+            mode.maxlen_ceiling,
+            field,
+            "maxlen_ceiling",
+            -model.MAX_LIVE_FRAMES,
+            model.MAX_LIVE_FRAMES,
         )
         if not isinstance(mode.ema_alpha, int | float) or isinstance(mode.ema_alpha, bool):
             raise invalid(f"{field}.ema_alpha", "a number", mode.ema_alpha)

@@ -7,12 +7,7 @@ import re
 import msgspec
 
 from flowfabric.errors import Corruption, ValidationError, ValidationKind
-from flowfabric.model.stream import (
-    MAX_DOCUMENT_DEPTH,
-    MAX_PATCH_DEPTH,
-    MAX_SUMMARY_BYTES,
-    NULL_SENTINEL,
-)
+from flowfabric.model import stream as model
 
 Document = dict[str, object]
 
@@ -35,7 +30,7 @@ def parse_patch(raw: bytes) -> Document:
         raise _refused(f"summary patch not valid JSON: {error}") from None
     if not isinstance(patch, dict):
         raise _no_object()
-    if depth > MAX_PATCH_DEPTH:
+    if depth > model.MAX_PATCH_DEPTH:
         raise _too_deep()
     return patch
 
@@ -43,8 +38,8 @@ def parse_patch(raw: bytes) -> Document:
 def parse_document(raw: bytes) -> Document:
     """Parses a stored document."""
     try:
-        if _nesting(raw) > MAX_DOCUMENT_DEPTH:
-            raise _corrupt(f"nested more than {MAX_DOCUMENT_DEPTH} deep")
+        if _nesting(raw) > model.MAX_DOCUMENT_DEPTH:
+            raise _corrupt(f"nested more than {model.MAX_DOCUMENT_DEPTH} deep")
         document = _decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise _corrupt(str(error)) from None
@@ -73,7 +68,7 @@ def _with_nulls(value: object) -> object:
         return {key: _with_nulls(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_with_nulls(inner) for inner in value]
-    return None if value == NULL_SENTINEL else value
+    return None if value == model.NULL_SENTINEL else value
 
 
 def document_bytes(document: Document) -> bytes:
@@ -82,14 +77,14 @@ def document_bytes(document: Document) -> bytes:
 
 def check_document_size(raw: bytes) -> None:
     """Bounds the document: each patch is bounded, but their number is not."""
-    if len(raw) > MAX_SUMMARY_BYTES:
-        detail = f"summary document: at most {MAX_SUMMARY_BYTES} bytes, got {len(raw)}"
+    if len(raw) > model.MAX_SUMMARY_BYTES:
+        detail = f"summary document: at most {model.MAX_SUMMARY_BYTES} bytes, got {len(raw)}"
         raise ValidationError(ValidationKind.RETENTION_LIMIT_EXCEEDED, detail)
 
 
 def _nesting(raw: bytes) -> int:
     """The nesting depth, or 0 if it is small. Invalid JSON counts at least as a parser descends."""
-    if raw.count(b"{") + raw.count(b"[") <= MAX_PATCH_DEPTH:
+    if raw.count(b"{") + raw.count(b"[") <= model.MAX_PATCH_DEPTH:
         return 0
     depth = deepest = 0
     for bracket in _NO_BRACKETS.sub(b"", _STRING.sub(b"", raw)):

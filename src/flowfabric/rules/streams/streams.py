@@ -16,32 +16,15 @@ from msgspec.structs import replace
 from flowfabric.codec.frame_id import frame_id
 from flowfabric.errors import Contention, ContentionKind, EngineError, StateError, StateKind
 from flowfabric.ids import ExecutionId
+from flowfabric.model import stream as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.state import ENDED_PHASES
-from flowfabric.model.stream import (
-    DURABLE_SLACK,
-    SUMMARY_CAP,
-    SUMMARY_SLACK,
-    AppendOutcome,
-    BestEffortLive,
-    Durable,
-    DurableSummary,
-    Frame,
-    StreamMeta,
-)
 from flowfabric.plan import Plan
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.fence import check_handle
+from flowfabric.rules.streams import merge_patch
 from flowfabric.rules.streams.ephemeral_frames import kept_frames, limits_of, next_rate
 from flowfabric.rules.streams.frames import decode_fields, encode_fields, fields_of, mint
-from flowfabric.rules.streams.merge_patch import (
-    Document,
-    check_document_size,
-    document_bytes,
-    merge,
-    parse_document,
-    parse_patch,
-)
 from flowfabric.rules.streams.stream_forms import COUNTS, FORMS, PLAIN
 
 MAX_CACHED = 4_096
@@ -51,14 +34,14 @@ MAX_CACHED = 4_096
 class Summary(Struct, frozen=True):
     """The document of a stream, and the number of its patches."""
 
-    document: Document
+    document: merge_patch.Document
     version: int
 
 
 class Stream(Struct, frozen=True):
     """A stream before an append: its row, if it exists, and its document, if that is cached."""
 
-    meta: StreamMeta | None
+    meta: model.StreamMeta | None
     summary: Summary | None
     cap: int
 
@@ -73,25 +56,25 @@ class Bound(NamedTuple):
 class Appended(NamedTuple):
     plan: Plan
     stream: Stream
-    outcomes: list[AppendOutcome]
+    outcomes: list[model.AppendOutcome]
 
 
 def frames_over_cap(stream: Stream) -> int:
     """How many durable frames to delete. The caller looks up the last of them."""
     meta = stream.meta
     over = 0 if meta is None else meta.durable_count - meta.durable_trimmed - stream.cap
-    return over if over > DURABLE_SLACK else 0
+    return over if over > model.DURABLE_SLACK else 0
 
 
 def append(
     stream: Stream,
     handle: HandleFields,
-    frames: Sequence[Frame],
+    frames: Sequence[model.Frame],
     now: int,
     bound: Bound | None = None,
 ) -> Appended:
     """Appends all frames or none, under the lease of the handle. Raises for an invalid patch."""
-    plain = bound is None and all(type(frame.mode) is Durable for frame in frames)
+    plain = bound is None and all(type(frame.mode) is model.Durable for frame in frames)
     if plain and stream.meta is not None:
         return _append_durable(stream, stream.meta, handle, frames, now)
     meta = stream.meta or new_meta(handle.execution_id, handle.attempt_index, now)
@@ -118,7 +101,11 @@ def append(
 
 
 def _append_durable(
-    stream: Stream, meta: StreamMeta, handle: HandleFields, frames: Sequence[Frame], now: int
+    stream: Stream,
+    meta: model.StreamMeta,
+    handle: HandleFields,
+    frames: Sequence[model.Frame],
+    now: int,
 ) -> Appended:
     idents = mint((meta.last_ts_ms, meta.last_seq), now, len(frames))
     count, number, size = meta.frame_count, meta.durable_count, meta.total_bytes
@@ -141,7 +128,7 @@ def _append_durable(
     return Appended(plan, after, _outcomes(handle, meta, idents, [None] * len(idents)))
 
 
-def _arguments(handle: HandleFields, meta: StreamMeta) -> dict[str, object]:
+def _arguments(handle: HandleFields, meta: model.StreamMeta) -> dict[str, object]:
     return {
         "partition_key": meta.partition_key,
         "execution_id": meta.execution_id,
@@ -155,14 +142,14 @@ def _arguments(handle: HandleFields, meta: StreamMeta) -> dict[str, object]:
 
 def _outcomes(
     handle: HandleFields,
-    meta: StreamMeta,
+    meta: model.StreamMeta,
     idents: Sequence[tuple[int, int]],
     versions: Sequence[int | None],
-) -> list[AppendOutcome]:
+) -> list[model.AppendOutcome]:
     name = stream_id(handle.execution_id, meta.attempt_index)
     numbered = enumerate(zip(idents, versions, strict=True), meta.frame_count + 1)
     return [
-        AppendOutcome(name, f"{ts_ms}-{seq}", count, version)
+        model.AppendOutcome(name, f"{ts_ms}-{seq}", count, version)
         for count, ((ts_ms, seq), version) in numbered
     ]
 
@@ -174,21 +161,21 @@ Stored = tuple[int, int, str, int, int, int | None, int | None, str]
 class _Draft:
     """The changes of a stream, collected frame by frame."""
 
-    def __init__(self, stream: Stream, meta: StreamMeta, now: int) -> None:
+    def __init__(self, stream: Stream, meta: model.StreamMeta, now: int) -> None:
         self.now = now
         self.counts: dict[str, Any] = {name: getattr(meta, name) for name in COUNTS}
         self.summary = stream.summary
         self.items: list[Stored] = []
 
-    def add(self, frame: Frame, ident: tuple[int, int]) -> int | None:
+    def add(self, frame: model.Frame, ident: tuple[int, int]) -> int | None:
         """Adds a frame. The result is the version of the document, if the frame patches it."""
         counts, mode = self.counts, frame.mode
         version = expires = None
         match mode:
-            case Durable():
+            case model.Durable():
                 counts["durable_count"] = number = counts["durable_count"] + 1
                 counts["has_durable_frame"] = 1
-            case DurableSummary():
+            case model.DurableSummary():
                 counts["summary_count"] = number = counts["summary_count"] + 1
                 counts["has_durable_frame"] = 1
                 version = self._patch(frame)
@@ -204,12 +191,15 @@ class _Draft:
         )
         return version
 
-    def _patch(self, frame: Frame) -> int:
+    def _patch(self, frame: model.Frame) -> int:
         before = self.summary or Summary({}, 0)
-        self.summary = Summary(merge(before.document, parse_patch(frame.bytes)), before.version + 1)
+        self.summary = Summary(
+            merge_patch.merge(before.document, merge_patch.parse_patch(frame.bytes)),
+            before.version + 1,
+        )
         return self.summary.version
 
-    def _live(self, mode: BestEffortLive) -> int:
+    def _live(self, mode: model.BestEffortLive) -> int:
         """Adapts the number of kept frames to the rate of live frames; the result is the expiry."""
         counts, limits = self.counts, limits_of(mode)
         rate = next_rate(counts["ema_rate_hz"], counts["last_append_ts_ms"], self.now, limits)
@@ -221,7 +211,7 @@ class _Draft:
         """The number of the last frame to delete by mode; empty when none is deleted."""
         found = {
             "durable": 0 if bound is None else bound.mode_number,
-            "summary": self._over("summary", SUMMARY_CAP, SUMMARY_SLACK),
+            "summary": self._over("summary", model.SUMMARY_CAP, model.SUMMARY_SLACK),
             "best_effort": self._over("live", self.counts["maxlen_applied_last"] or 0, 0),
         }
         if bound is not None:
@@ -241,27 +231,27 @@ class _Draft:
 
 
 def _document(summary: Summary) -> str:
-    text = document_bytes(summary.document)
-    check_document_size(text)
+    text = merge_patch.document_bytes(summary.document)
+    merge_patch.check_document_size(text)
     return text.decode()
 
 
 def stored_summary(document: str, version: int) -> Summary:
-    return Summary(parse_document(document.encode()), version)
+    return Summary(merge_patch.parse_document(document.encode()), version)
 
 
 def outcome_of_stored(
     handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str
-) -> AppendOutcome:
+) -> model.AppendOutcome:
     """The outcome of an append that was committed before."""
     version = decode_fields(fields).get("summary_version")
     name = stream_id(handle.execution_id, handle.attempt_index)
     patched = None if version is None else int(version)
-    return AppendOutcome(name, frame_id(ts_ms, seq), number, patched)
+    return model.AppendOutcome(name, frame_id(ts_ms, seq), number, patched)
 
 
-def new_meta(execution: ExecutionId, attempt_index: int, now: int) -> StreamMeta:
-    return StreamMeta(execution.partition_index, execution.uuid, attempt_index, now)
+def new_meta(execution: ExecutionId, attempt_index: int, now: int) -> model.StreamMeta:
+    return model.StreamMeta(execution.partition_index, execution.uuid, attempt_index, now)
 
 
 def stream_id(execution: ExecutionId, attempt_index: int) -> str:

@@ -10,17 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.errors import Corruption, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import (
-    MAX_CONDITION_DEPTH,
-    MAX_CONDITION_NODES,
-    AllOf,
-    Condition,
-    Count,
-    CountKind,
-    OperatorOnly,
-    Single,
-    TimeoutOnly,
-)
+from flowfabric.model import waitpoint as model
 
 VETO = "veto"
 """The token that satisfies every condition; tokens of nodes contain a colon."""
@@ -42,7 +32,7 @@ def refused(detail: str) -> ValidationError:
     return ValidationError(ValidationKind.INVALID_INPUT, detail)
 
 
-def encode(condition: Condition) -> str:
+def encode(condition: model.Condition) -> str:
     return json.dumps(_wire(condition), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -50,15 +40,15 @@ def _matcher(name: str | None) -> object:
     return "Wildcard" if name is None else {"ByName": name}
 
 
-def _wire(condition: Condition) -> object:
+def _wire(condition: model.Condition) -> object:
     match condition:
-        case Single(waitpoint_key=key, name=name):
+        case model.Single(waitpoint_key=key, name=name):
             return {"Single": {"waitpoint_key": key, "matcher": _matcher(name)}}
-        case OperatorOnly():
+        case model.OperatorOnly():
             return "OperatorOnly"
-        case TimeoutOnly():
+        case model.TimeoutOnly():
             return "TimeoutOnly"
-        case AllOf(members=members):
+        case model.AllOf(members=members):
             return {"Composite": {"kind": "AllOf", "members": [*map(_wire, members)]}}
     count: dict[str, object] = {
         "kind": "Count",
@@ -72,7 +62,7 @@ def _wire(condition: Condition) -> object:
     return {"Composite": count}
 
 
-def decode(text: str) -> Condition:
+def decode(text: str) -> model.Condition:
     try:
         return _read(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
@@ -83,96 +73,98 @@ def _name(matcher: Mapping[str, object] | Literal["Wildcard"] | None) -> str | N
     return None if matcher is None or matcher == "Wildcard" else str(matcher["ByName"])
 
 
-def _read(tree: Any) -> Condition:
+def _read(tree: Any) -> model.Condition:
     if tree == "OperatorOnly":
-        return OperatorOnly()
+        return model.OperatorOnly()
     if tree == "TimeoutOnly":
-        return TimeoutOnly()
+        return model.TimeoutOnly()
     if "Single" in tree:
         single = tree["Single"]
-        return Single(single["waitpoint_key"], _name(single["matcher"]))
+        return model.Single(single["waitpoint_key"], _name(single["matcher"]))
     composite = tree["Composite"]
     if composite["kind"] == "AllOf":
-        return AllOf(tuple(_read(member) for member in composite["members"]))
-    kind = CountKind(composite["count_kind"])
+        return model.AllOf(tuple(_read(member) for member in composite["members"]))
+    kind = model.CountKind(composite["count_kind"])
     names = _name(composite.get("matcher")), _name(composite.get("veto"))
-    return Count(composite["n"], kind, tuple(composite["waitpoints"]), *names)
+    return model.Count(composite["n"], kind, tuple(composite["waitpoints"]), *names)
 
 
-def is_composite(condition: Condition) -> bool:
-    return isinstance(condition, AllOf | Count)
+def is_composite(condition: model.Condition) -> bool:
+    return isinstance(condition, model.AllOf | model.Count)
 
 
-def nodes(condition: Condition, path: str = "") -> Iterator[tuple[str, Condition]]:
+def nodes(condition: model.Condition, path: str = "") -> Iterator[tuple[str, model.Condition]]:
     yield path, condition
-    if isinstance(condition, AllOf):
+    if isinstance(condition, model.AllOf):
         for at, member in enumerate(condition.members):
             yield from nodes(member, f"{path}.members[{at}]" if path else f"members[{at}]")
 
 
-def check_shape(condition: Condition) -> None:
+def check_shape(condition: model.Condition) -> None:
     """Raises for a condition that is too deep, too large, or can never be satisfied."""
     _check_depth(condition, "", 1)
     for count, (path, node) in enumerate(nodes(condition), 1):
         where = f"at path {path or '<root>'}"
-        if count > MAX_CONDITION_NODES:
-            raise refused(f"condition has more than {MAX_CONDITION_NODES} nodes")
-        if isinstance(node, AllOf) and not node.members:
+        if count > model.MAX_CONDITION_NODES:
+            raise refused(f"condition has more than {model.MAX_CONDITION_NODES} nodes")
+        if isinstance(node, model.AllOf) and not node.members:
             raise refused(f"allof_empty_members {where}")
-        if isinstance(node, Count):
+        if isinstance(node, model.Count):
             _check_count(node, where)
 
 
-def _check_depth(condition: Condition, path: str, depth: int) -> None:
-    if not isinstance(condition, AllOf | Count):
+def _check_depth(condition: model.Condition, path: str, depth: int) -> None:
+    if not isinstance(condition, model.AllOf | model.Count):
         return
-    if depth > MAX_CONDITION_DEPTH:
-        raise refused(f"depth {depth} exceeds cap {MAX_CONDITION_DEPTH} at path {path or '<root>'}")
-    for at, member in enumerate(condition.members if isinstance(condition, AllOf) else ()):
+    if depth > model.MAX_CONDITION_DEPTH:
+        raise refused(
+            f"depth {depth} exceeds cap {model.MAX_CONDITION_DEPTH} at path {path or '<root>'}"
+        )
+    for at, member in enumerate(condition.members if isinstance(condition, model.AllOf) else ()):
         _check_depth(member, f"{path}.members[{at}]" if path else f"members[{at}]", depth + 1)
 
 
-def _check_count(node: Count, where: str) -> None:
+def _check_count(node: model.Count, where: str) -> None:
     if node.n < 1:
         raise refused(f"count_n_zero {where}")
     if not node.waitpoints:
         raise refused(f"count_waitpoints_empty {where}")
-    if node.count_kind is CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
+    if node.count_kind is model.CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
         most = f"waitpoints.len()={len(node.waitpoints)}"
         raise refused(f"count_exceeds_waitpoint_set: n={node.n} > {most} {where}")
 
 
-def referenced(condition: Condition) -> list[str]:
+def referenced(condition: model.Condition) -> list[str]:
     """Every waitpoint key of a condition, in the order of the tree."""
     keys: dict[str, None] = {}
     for _, node in nodes(condition):
-        if isinstance(node, Single):
+        if isinstance(node, model.Single):
             keys[node.waitpoint_key] = None
-        elif isinstance(node, Count):
+        elif isinstance(node, model.Count):
             keys.update(dict.fromkeys(node.waitpoints))
     return list(keys)
 
 
-def required_names(condition: Condition, key: str) -> list[str]:
+def required_names(condition: model.Condition, key: str) -> list[str]:
     """The signal names that a waitpoint waits for; none means any."""
     names: dict[str, None] = {}
     for _, node in nodes(condition):
         match node:
-            case Single(waitpoint_key=wanted, name=str(name)) if wanted == key:
+            case model.Single(waitpoint_key=wanted, name=str(name)) if wanted == key:
                 names[name] = None
-            case Count(waitpoints=keys, name=name, veto=veto) if key in keys:
+            case model.Count(waitpoints=keys, name=name, veto=veto) if key in keys:
                 names.update(dict.fromkeys(each for each in (name, veto) if each is not None))
-            case OperatorOnly():
+            case model.OperatorOnly():
                 names["__operator_only__"] = None
-            case TimeoutOnly():
+            case model.TimeoutOnly():
                 names["__timeout_only__"] = None
     return list(names)
 
 
-def accepted_names(condition: Condition, key: str) -> list[str]:
+def accepted_names(condition: model.Condition, key: str) -> list[str]:
     """The only signal names that a waitpoint takes; none means any. A veto restricts the names."""
     restricted = any(
-        isinstance(node, Count) and node.veto is not None and key in node.waitpoints
+        isinstance(node, model.Count) and node.veto is not None and key in node.waitpoints
         for _, node in nodes(condition)
     )
     return required_names(condition, key) if restricted else []
@@ -187,7 +179,7 @@ class Verdict(Struct, frozen=True):
     met: bool = False
 
 
-def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> Verdict:
+def judge(condition: model.Condition, satisfied: tuple[str, ...], signal: Arrived) -> Verdict:
     """Adds one signal to the tokens that satisfy a condition."""
     listened, tokens = False, []
     for path, node in nodes(condition):
@@ -214,44 +206,44 @@ def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> 
     return Verdict("appended_to_waitpoint_duplicate", satisfied, matched=True)
 
 
-def _listens(node: Condition, key: str) -> bool:
-    if isinstance(node, Single):
+def _listens(node: model.Condition, key: str) -> bool:
+    if isinstance(node, model.Single):
         return node.waitpoint_key == key
-    return isinstance(node, Count) and key in node.waitpoints
+    return isinstance(node, model.Count) and key in node.waitpoints
 
 
-def _accepts(node: Condition, name: str) -> bool:
-    wanted = node.name if isinstance(node, Single | Count) else None
+def _accepts(node: model.Condition, name: str) -> bool:
+    wanted = node.name if isinstance(node, model.Single | model.Count) else None
     return wanted is None or wanted == name or _vetoes(node, name)
 
 
-def _vetoes(node: Condition, name: str) -> bool:
-    return isinstance(node, Count) and node.veto is not None and node.veto == name
+def _vetoes(node: model.Condition, name: str) -> bool:
+    return isinstance(node, model.Count) and node.veto is not None and node.veto == name
 
 
-def _token(path: str, node: Condition, signal: Arrived) -> str:
-    if not isinstance(node, Count):
+def _token(path: str, node: model.Condition, signal: Arrived) -> str:
+    if not isinstance(node, model.Count):
         return f"leaf:{path}"
     if _vetoes(node, signal.signal_name):
         return VETO
-    if node.count_kind is CountKind.DISTINCT_WAITPOINTS:
+    if node.count_kind is model.CountKind.DISTINCT_WAITPOINTS:
         return f"{path}#wp:{signal.waitpoint_id}"
-    if node.count_kind is CountKind.DISTINCT_SIGNALS:
+    if node.count_kind is model.CountKind.DISTINCT_SIGNALS:
         return f"{path}#sig:{signal.signal_id}"
     if signal.link:  # a link counts once, whatever the name of its user
         return f"{path}#link:{signal.link}"
     return f"{path}#src:{signal.source_type}:{signal.source_identity}"
 
 
-def is_met(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> bool:
+def is_met(condition: model.Condition, satisfied: tuple[str, ...], path: str = "") -> bool:
     if VETO in satisfied:
         return True
     match condition:
-        case Single():
+        case model.Single():
             return f"leaf:{path}" in satisfied
-        case Count(n=n):
+        case model.Count(n=n):
             return sum(token.startswith(f"{path}#") for token in satisfied) >= n
-        case AllOf(members=members):
+        case model.AllOf(members=members):
             inside = [
                 f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))
             ]

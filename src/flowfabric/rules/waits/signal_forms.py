@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
+from flowfabric import plan as p
 from flowfabric.model.event import COMPLETION_EVENTS, RESUMABLE, SIGNAL_EVENTS
 from flowfabric.model.waitpoint import BOUND_STATES, OPEN_STATES
-from flowfabric.plan import (
-    Add,
-    After,
-    Arg,
-    Cond,
-    Delete,
-    Emit,
-    Form,
-    Step,
-    Update,
-    UpdateMany,
-    Upsert,
-    Wake,
-)
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_args, from_args, from_row
-from flowfabric.rules.fragments import (
-    EXEC,
-    KEY,
-    MOVED_AT_ARG,
-    NOT_WAITING,
-    SIGNAL,
-    SUSPENSION,
-    THIS_ROW,
-    UNCHANGED,
-    WAITPOINT,
-    close_waits,
-)
 from flowfabric.rules.states import entering
 from flowfabric.rules.waits.suspend_forms import SUSPEND_DEDUP
 
@@ -57,18 +33,18 @@ _SIGNAL = {
         "comment",
         "link",
     ),
-    "accepted_at_ms": Arg("now"),
+    "accepted_at_ms": p.Arg("now"),
 }
-_RECORD = Upsert(
-    SIGNAL, {**from_args("partition_key", "execution_id", "signal_id"), **_SIGNAL}, _SIGNAL
+_RECORD = p.Upsert(
+    f.SIGNAL, {**from_args("partition_key", "execution_id", "signal_id"), **_SIGNAL}, _SIGNAL
 )
-_DUPLICATE_OF = {**from_args("execution_id", "signal_id"), "expires_at_ms": Arg("dedup_until_ms")}
-_REMEMBER_KEY = Upsert(
+_DUPLICATE_OF = {**from_args("execution_id", "signal_id"), "expires_at_ms": p.Arg("dedup_until_ms")}
+_REMEMBER_KEY = p.Upsert(
     DEDUP,
     {**from_args("partition_key", "waitpoint_id", "idempotency_key"), **_DUPLICATE_OF},
     _DUPLICATE_OF,
 )
-_DELIVERED = Emit(
+_DELIVERED = p.Emit(
     SIGNAL_EVENTS,
     "delivered",
     {
@@ -81,108 +57,110 @@ _DELIVERED = Emit(
             "namespace",
             "instance_tag",
         ),
-        "event_type": Arg("observed_effect"),
+        "event_type": p.Arg("observed_effect"),
     },
-    Arg("now"),
+    p.Arg("now"),
 )
 _WAITPOINT_KEY = by_args("partition_key", "waitpoint_id")
 _SIGNALLED = {
-    "signal_count": Add(1),
-    "signals_trimmed": Arg("signals_trimmed"),
-    "last_signal_at_ms": Arg("now"),
-    "version": Add(1),
+    "signal_count": p.Add(1),
+    "signals_trimmed": p.Arg("signals_trimmed"),
+    "last_signal_at_ms": p.Arg("now"),
+    "version": p.Add(1),
 }
-_MATCHED_TOO = {**_SIGNALLED, "matched_signal_count": Add(1)}
+_MATCHED_TOO = {**_SIGNALLED, "matched_signal_count": p.Add(1)}
 _SATISFIERS = {
     **from_args("satisfied_set", "satisfier_signal_ids"),
-    "last_signal_at_ms": Arg("now"),
-    "version": Add(1),
+    "last_signal_at_ms": p.Arg("now"),
+    "version": p.Add(1),
 }
-_STILL_SUSPENDED = (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
+_STILL_SUSPENDED = (*f.UNCHANGED, p.Cond("lifecycle_phase", "=", "suspended"))
 
 
-def _pair(name: str, *steps: Step | Wake) -> tuple[Form, Form]:
+def _pair(name: str, *steps: p.Step | p.Wake) -> tuple[p.Form, p.Form]:
     """The form for a signal without an idempotency key, and the form for one with."""
-    return Form(name, *steps), Form(f"{name}_once", *steps, _REMEMBER_KEY)
+    return p.Form(name, *steps), p.Form(f"{name}_once", *steps, _REMEMBER_KEY)
 
 
 BUFFER = _pair(
     "buffer_signal",
-    Update(
-        WAITPOINT, (*_WAITPOINT_KEY, Cond("version", "=", Arg("waitpoint_version"))), _SIGNALLED
+    p.Update(
+        f.WAITPOINT,
+        (*_WAITPOINT_KEY, p.Cond("version", "=", p.Arg("waitpoint_version"))),
+        _SIGNALLED,
     ),
     _RECORD,
     _DELIVERED,
 )
 # A change of a suspension changes its execution too, whose version guards both rows.
 _APPENDED = (
-    Update(EXEC, _STILL_SUSPENDED, {"version": Add(1), "last_mutation_at": Arg("now")}),
-    UpdateMany(SUSPENSION, THIS_ROW, _SATISFIERS),
+    p.Update(f.EXEC, _STILL_SUSPENDED, {"version": p.Add(1), "last_mutation_at": p.Arg("now")}),
+    p.UpdateMany(f.SUSPENSION, f.THIS_ROW, _SATISFIERS),
 )
 APPEND = _pair(
     "append_signal",
     *_APPENDED,
-    UpdateMany(WAITPOINT, _WAITPOINT_KEY, _SIGNALLED),
+    p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, _SIGNALLED),
     _RECORD,
     _DELIVERED,
 )
 APPEND_MATCHED = _pair(
     "append_matched_signal",
     *_APPENDED,
-    UpdateMany(WAITPOINT, _WAITPOINT_KEY, _MATCHED_TOO),
+    p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, _MATCHED_TOO),
     _RECORD,
     _DELIVERED,
 )
 
-_RESUMED = Update(
-    EXEC,
+_RESUMED = p.Update(
+    f.EXEC,
     _STILL_SUSPENDED,
     {
-        **MOVED_AT_ARG,
-        **entering("READY", detail=Arg("blocking_detail")),
-        **NOT_WAITING,
+        **f.MOVED_AT_ARG,
+        **entering("READY", detail=p.Arg("blocking_detail")),
+        **f.NOT_WAITING,
         **from_args("eligibility_state", "blocking_reason", "public_state", "delay_until_ms"),
     },
 )
-_CLAIMABLE = (Wake("ready", After("lane_id")), Wake("delayed", at=Arg("delay_until_ms")))
-_RESUMABLE = Emit(
+_CLAIMABLE = (p.Wake("ready", p.After("lane_id")), p.Wake("delayed", at=p.Arg("delay_until_ms")))
+_RESUMABLE = p.Emit(
     COMPLETION_EVENTS,
     RESUMABLE,
     {
         **from_row("execution_id", "partition_key", "namespace", "instance_tag"),
-        "committed_at_ms": Arg("now"),
+        "committed_at_ms": p.Arg("now"),
     },
-    Arg("now"),
+    p.Arg("now"),
 )
 SATISFIED = {
     "state": "closed",
     "close_reason": "resumed",
-    "satisfied_at_ms": Arg("now"),
-    "closed_at_ms": Arg("now"),
-    "version": Add(1),
+    "satisfied_at_ms": p.Arg("now"),
+    "closed_at_ms": p.Arg("now"),
+    "version": p.Add(1),
 }
 # The signalled waitpoint and the others are changed apart: one statement changes a row once.
 RESUME_BY_SIGNAL = _pair(
     "resume_by_signal",
     _RESUMED,
-    UpdateMany(
-        SUSPENSION,
-        THIS_ROW,
+    p.UpdateMany(
+        f.SUSPENSION,
+        f.THIS_ROW,
         {
             **_SATISFIERS,
-            "closed_at_ms": Arg("now"),
+            "closed_at_ms": p.Arg("now"),
             "close_reason": "resumed",
-            "closer_signal_id": Arg("signal_id"),
+            "closer_signal_id": p.Arg("signal_id"),
         },
     ),
-    UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_MATCHED_TOO, **SATISFIED}),
-    UpdateMany(
-        WAITPOINT,
+    p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, {**_MATCHED_TOO, **SATISFIED}),
+    p.UpdateMany(
+        f.WAITPOINT,
         (
-            *THIS_ROW,
-            Cond("state", "in", OPEN_STATES),
-            Cond("suspension_id", "=", Arg("suspension_id")),
-            Cond("waitpoint_id", "!=", Arg("waitpoint_id")),
+            *f.THIS_ROW,
+            p.Cond("state", "in", OPEN_STATES),
+            p.Cond("suspension_id", "=", p.Arg("suspension_id")),
+            p.Cond("waitpoint_id", "!=", p.Arg("waitpoint_id")),
         ),
         SATISFIED,
     ),
@@ -191,23 +169,25 @@ RESUME_BY_SIGNAL = _pair(
     _RESUMABLE,
     *_CLAIMABLE,
 )
-RESUME = Form(
+RESUME = p.Form(
     "resume_execution",
     _RESUMED,
-    *close_waits("resumed", Arg("now"), BOUND_STATES, satisfied_at_ms=Arg("now")),
+    *f.close_waits("resumed", p.Arg("now"), BOUND_STATES, satisfied_at_ms=p.Arg("now")),
     *_CLAIMABLE,
 )
-TRIM = Form("trim_signal", Delete(SIGNAL, by_args("partition_key", "execution_id", "signal_id")))
-STAMP_FAILURE = Form(
-    "stamp_token_failure", Update(EXEC, KEY, {"last_hmac_validation_failed_at": Arg("now")})
+TRIM = p.Form(
+    "trim_signal", p.Delete(f.SIGNAL, by_args("partition_key", "execution_id", "signal_id"))
+)
+STAMP_FAILURE = p.Form(
+    "stamp_token_failure", p.Update(f.EXEC, f.KEY, {"last_hmac_validation_failed_at": p.Arg("now")})
 )
 
-_EXPIRED = Cond("expires_at_ms", "<=", Arg("now"))
-FORGET_KEY = Form(
+_EXPIRED = p.Cond("expires_at_ms", "<=", p.Arg("now"))
+FORGET_KEY = p.Form(
     "forget_signal_key",
-    Delete(DEDUP, (*by_args("partition_key", "waitpoint_id", "idempotency_key"), _EXPIRED)),
+    p.Delete(DEDUP, (*by_args("partition_key", "waitpoint_id", "idempotency_key"), _EXPIRED)),
 )
-FORGET_SUSPEND = Form(
+FORGET_SUSPEND = p.Form(
     "forget_suspend_key",
-    Delete(SUSPEND_DEDUP, (*by_args("partition_key", "idempotency_key"), _EXPIRED)),
+    p.Delete(SUSPEND_DEDUP, (*by_args("partition_key", "idempotency_key"), _EXPIRED)),
 )

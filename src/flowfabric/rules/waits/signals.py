@@ -33,18 +33,8 @@ from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.fragments import named
 from flowfabric.rules.states import entering, is_ended
 from flowfabric.rules.waits import conditions, payload_schema
+from flowfabric.rules.waits import signal_forms as forms
 from flowfabric.rules.waits.conditions import Arrived, judge
-from flowfabric.rules.waits.signal_forms import (
-    APPEND,
-    APPEND_MATCHED,
-    BUFFER,
-    FORGET_KEY,
-    FORGET_SUSPEND,
-    RESUME,
-    RESUME_BY_SIGNAL,
-    STAMP_FAILURE,
-    TRIM,
-)
 from flowfabric.rules.waits.waitpoints import signal_limit
 
 
@@ -84,7 +74,7 @@ def deliver(snapshot: Delivery, args: DeliverSignalArgs) -> Decision:
         return Reject(refused)
     if pending:
         values = _recorded(snapshot, args, "buffered_for_pending_waitpoint", matched=False)
-        plan = _form(BUFFER, args)(**values, waitpoint_version=waitpoint.version)
+        plan = _form(forms.BUFFER, args)(**values, waitpoint_version=waitpoint.version)
         result = SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint")
         return Commit(plan, result, _trims(snapshot, args))
     assert suspension is not None
@@ -162,12 +152,12 @@ def _judged(snapshot: Delivery, suspension: Suspension, args: DeliverSignalArgs)
     }
     result = SignalAccepted(args.signal_id, verdict.effect)
     if not verdict.met:
-        form = _form(APPEND_MATCHED if verdict.matched else APPEND, args)
+        form = _form(forms.APPEND_MATCHED if verdict.matched else forms.APPEND, args)
         return Commit(form(**values), result, _trims(snapshot, args))
     delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
     detail = f"resume delay {delay}ms after signal {args.signal_name}"
     columns = awake(delay, _now(snapshot, args), detail)
-    plan = _form(RESUME_BY_SIGNAL, args)(**values, **columns)
+    plan = _form(forms.RESUME_BY_SIGNAL, args)(**values, **columns)
     return Commit(plan, result, _trims(snapshot, args))
 
 
@@ -196,7 +186,9 @@ def surplus(snapshot: Delivery, args: DeliverSignalArgs) -> list[UUID]:
 def _trims(snapshot: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
     at, owner = snapshot.execution.partition_key, snapshot.execution.execution_id
     gone = surplus(snapshot, args)
-    return tuple(TRIM(partition_key=at, execution_id=owner, signal_id=signal) for signal in gone)
+    return tuple(
+        forms.TRIM(partition_key=at, execution_id=owner, signal_id=signal) for signal in gone
+    )
 
 
 def _policy_delay(suspension: Suspension) -> int:
@@ -252,17 +244,19 @@ def resume(
     if execution.lifecycle_phase != "suspended" or suspension is None or not suspension.is_open:
         return Reject(StateError(StateKind.EXECUTION_NOT_SUSPENDED))
     columns = awake(delay_ms, now, f"resume delay {delay_ms}ms")
-    plan = RESUME(**named(execution), **columns, now=now)
+    plan = forms.RESUME(**named(execution), **columns, now=now)
     return Commit(plan, Resumed(PublicState(str(columns["public_state"]))))
 
 
 def stamp_failure(execution: Values, now: int) -> Plan:
-    return STAMP_FAILURE(**execution, now=now)
+    return forms.STAMP_FAILURE(**execution, now=now)
 
 
 def forget_key(row: Sequence[object], now: int) -> Plan:
-    return FORGET_KEY(partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now)
+    return forms.FORGET_KEY(
+        partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now
+    )
 
 
 def forget_suspend(row: Sequence[object], now: int) -> Plan:
-    return FORGET_SUSPEND(partition_key=row[0], idempotency_key=row[1], now=now)
+    return forms.FORGET_SUSPEND(partition_key=row[0], idempotency_key=row[1], now=now)

@@ -9,14 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.signing_key import (
-    AlreadySeeded,
-    HmacKey,
-    KidListing,
-    Rotated,
-    RotationNoop,
-    Seeded,
-)
+from flowfabric.model import signing_key as model
 from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Plan, Update
 from flowfabric.rules.columns import by_args, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
@@ -50,7 +43,7 @@ DROP_KEY = Form("drop_hmac_key", Delete(HMAC, (*_KEY, Cond("active", "=", 0))))
 
 class Rotation(Struct, frozen=True):
     plans: list[Plan]
-    result: Rotated
+    result: model.Rotated
 
 
 def is_secret(text: object) -> bool:
@@ -81,11 +74,11 @@ def check_seed(kid: object, secret_hex: object) -> None:
         )
 
 
-def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision:
+def seed(keys: Sequence[model.HmacKey], kid: str, secret: bytes, now: int) -> Decision:
     """Stores the first key; a second one comes only by rotation."""
     known = next((key for key in keys if key.kid == kid), None)
     if known is not None:
-        return Return(AlreadySeeded(kid, hmac.compare_digest(known.secret, secret)))
+        return Return(model.AlreadySeeded(kid, hmac.compare_digest(known.secret, secret)))
     other = next((key for key in keys if key.active), None)
     if other is not None:
         detail = (
@@ -93,7 +86,7 @@ def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision
             "use rotate_waitpoint_hmac_secret_all to change kid"
         )
         return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail))
-    return Commit(ADD_KEY(kid=kid, secret=secret, now=now), Seeded(kid))
+    return Commit(ADD_KEY(kid=kid, secret=secret, now=now), model.Seeded(kid))
 
 
 def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> EngineError | None:
@@ -118,13 +111,13 @@ def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> Eng
 
 
 def rotate(
-    keys: Sequence[HmacKey], new_kid: str, secret: bytes, grace_ms: int, now: int
-) -> Rotation | RotationNoop | EngineError:
+    keys: Sequence[model.HmacKey], new_kid: str, secret: bytes, grace_ms: int, now: int
+) -> Rotation | model.RotationNoop | EngineError:
     known = next((key for key in keys if key.kid == new_kid), None)
     if known is not None and not hmac.compare_digest(known.secret, secret):
         return Conflict(ConflictKind.ROTATION_CONFLICT, new_kid)
     if known is not None and known.active:
-        return RotationNoop(new_kid)
+        return model.RotationNoop(new_kid)
     current = next((key for key in keys if key.active), None)
     expired = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
     plans = [DROP_KEY(kid=key.kid) for key in expired]
@@ -133,18 +126,20 @@ def rotate(
         plans.append(ADD_KEY(kid=new_kid, secret=secret, now=now))
     else:
         plans.append(REVIVE_KEY(kid=new_kid, now=now))
-    return Rotation(plans, Rotated(None if current is None else current.kid, new_kid, len(expired)))
+    return Rotation(
+        plans, model.Rotated(None if current is None else current.kid, new_kid, len(expired))
+    )
 
 
-def _is_over(key: HmacKey, now: int) -> bool:
+def _is_over(key: model.HmacKey, now: int) -> bool:
     return key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now
 
 
-def listing(keys: Sequence[HmacKey], now: int) -> KidListing:
+def listing(keys: Sequence[model.HmacKey], now: int) -> model.KidListing:
     current = next((key.kid for key in keys if key.active), None)
     verifying = sorted(
         (key.expires_at_ms, at, key.kid)
         for at, key in enumerate(keys)
         if not key.active and key.expires_at_ms is not None and key.expires_at_ms >= now
     )
-    return KidListing(current, tuple((kid, expires) for expires, _, kid in verifying))
+    return model.KidListing(current, tuple((kid, expires) for expires, _, kid in verifying))

@@ -8,47 +8,18 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from flowfabric.errors import (
-    Conflict,
-    ConflictKind,
-    Contention,
-    ContentionKind,
-    EngineError,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-)
+from flowfabric import errors
 from flowfabric.ids import ExecutionId
+from flowfabric.model import waitpoint as model
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import TimeoutBehavior
-from flowfabric.model.waitpoint import (
-    LATE_TIMEOUT_MS,
-    LONGEST_SUSPEND_DEDUP_MS,
-    SUSPEND_DEDUP_MARGIN_MS,
-    BoundWaitpoint,
-    FreshWaitpoint,
-    ResumePolicy,
-    Signal,
-    Single,
-    SuspendArgs,
-    Suspension,
-    TimeoutOnly,
-    UsePending,
-    Waitpoint,
-)
 from flowfabric.plan import Plan
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.waits import conditions
+from flowfabric.rules.waits import suspend_forms as forms
 from flowfabric.rules.waits.conditions import Arrived, judge
-from flowfabric.rules.waits.suspend_forms import (
-    REMEMBER_SUSPEND,
-    REMEMBER_SUSPEND_AGAIN,
-    SUSPEND,
-    SUSPEND_ON_NEW,
-)
 from flowfabric.rules.waits.waitpoints import BIND_WAITPOINT, bind
 
 _BLOCKED_BY = {
@@ -62,36 +33,36 @@ _BLOCKED_BY = {
 }
 
 
-def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
+def check_args(args: model.SuspendArgs, now_ms: int) -> errors.EngineError | None:
     """Checks the arguments alone, in the documented order."""
     if not args.waitpoints:
         return conditions.refused("waitpoints_empty")
     primary, condition = args.waitpoints[0], args.resume_condition
     if (
-        isinstance(primary, FreshWaitpoint)
-        and isinstance(condition, Single)
+        isinstance(primary, model.FreshWaitpoint)
+        and isinstance(condition, model.Single)
         and key_of(primary) != condition.waitpoint_key
     ):
         return conditions.refused("waitpoint_key_mismatch")
     problem = _check_bindings(args)
     if problem is not None:
         return problem
-    if isinstance(condition, TimeoutOnly) and args.timeout_at is None:
+    if isinstance(condition, model.TimeoutOnly) and args.timeout_at is None:
         return conditions.refused("timeout_only_without_deadline")
-    if isinstance(condition, Single) and condition.name == "":
+    if isinstance(condition, model.Single) and condition.name == "":
         return conditions.refused("resume_condition: empty signal name (use Wildcard instead)")
-    if args.timeout_at is not None and args.timeout_at + LATE_TIMEOUT_MS < (
+    if args.timeout_at is not None and args.timeout_at + model.LATE_TIMEOUT_MS < (
         now_ms if args.now is None else args.now
     ):
         return conditions.refused("timeout_at_in_past")
     try:
         conditions.check_shape(condition)
-    except ValidationError as error:
+    except errors.ValidationError as error:
         return error
     return None
 
 
-def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
+def timed(args: model.SuspendArgs, execution: Execution, now_ms: int) -> model.SuspendArgs:
     """Takes the timeout from the execution's policy when the arguments have none."""
     policy = stored_policy(execution.policy, execution.id)
     default = None if policy is None else policy.suspension_policy
@@ -103,30 +74,32 @@ def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
     )
 
 
-def _check_bindings(args: SuspendArgs) -> EngineError | None:
+def _check_bindings(args: model.SuspendArgs) -> errors.EngineError | None:
     if len(args.waitpoints) == 1:
         return None
     for at, binding in enumerate(args.waitpoints[1:], 1):
-        if not isinstance(binding, FreshWaitpoint):
+        if not isinstance(binding, model.FreshWaitpoint):
             return conditions.refused(
                 f"additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]"
             )
         if not binding.waitpoint_key:
             return conditions.refused(f"additional_waitpoint_binding_empty_key at waitpoints[{at}]")
-    bound = [key_of(binding) for binding in args.waitpoints if isinstance(binding, FreshWaitpoint)]
+    bound = [
+        key_of(binding) for binding in args.waitpoints if isinstance(binding, model.FreshWaitpoint)
+    ]
     wanted = conditions.referenced(args.resume_condition)
     missing = next((key for key in wanted if key not in bound), None)
-    if missing is not None and isinstance(args.waitpoints[0], FreshWaitpoint):
+    if missing is not None and isinstance(args.waitpoints[0], model.FreshWaitpoint):
         return conditions.refused(f"referenced_waitpoint_key_missing_binding: {missing}")
     extra = next((key for key in bound if key not in wanted), None)
     if extra is not None:
         return conditions.refused(f"extra_binding_not_referenced_by_condition: {extra}")
-    if isinstance(args.waitpoints[0], UsePending):
+    if isinstance(args.waitpoints[0], model.UsePending):
         return conditions.refused("use_pending_with_extras_unsupported")
     return None
 
 
-def key_of(binding: FreshWaitpoint) -> str:
+def key_of(binding: model.FreshWaitpoint) -> str:
     return binding.waitpoint_key or f"wpk:{binding.waitpoint_id}"
 
 
@@ -137,34 +110,38 @@ def dedup_key(execution: UUID, key: str) -> str:
 def dedup_ms(timeout_at: int | None, now: int) -> int:
     """How long the outcome of a suspend is kept under its key."""
     if timeout_at is None:
-        return LONGEST_SUSPEND_DEDUP_MS
-    return min(max(timeout_at - now, 0) + SUSPEND_DEDUP_MARGIN_MS, LONGEST_SUSPEND_DEDUP_MS)
+        return model.LONGEST_SUSPEND_DEDUP_MS
+    return min(
+        max(timeout_at - now, 0) + model.SUSPEND_DEDUP_MARGIN_MS, model.LONGEST_SUSPEND_DEDUP_MS
+    )
 
 
 class SuspendSnapshot(Struct, frozen=True):
     """The latest suspension, the waitpoints, and the signals of a pending one, oldest first."""
 
     now_ms: int
-    suspension: Suspension | None
-    waitpoints: Mapping[UUID, Waitpoint]
-    signals: Sequence[Signal] = ()
+    suspension: model.Suspension | None
+    waitpoints: Mapping[UUID, model.Waitpoint]
+    signals: Sequence[model.Signal] = ()
 
 
 def check_stored(
-    snapshot: SuspendSnapshot, fields: HandleFields, args: SuspendArgs
-) -> EngineError | None:
+    snapshot: SuspendSnapshot, fields: HandleFields, args: model.SuspendArgs
+) -> errors.EngineError | None:
     """Checks the arguments against the stored suspension and waitpoints; these checks come last."""
     if snapshot.suspension is not None and snapshot.suspension.is_open:
-        return StateError(StateKind.ALREADY_SUSPENDED)
+        return errors.StateError(errors.StateKind.ALREADY_SUSPENDED)
     taken: set[UUID] = set()
     for binding in args.waitpoints:
         stored = snapshot.waitpoints.get(binding.waitpoint_id)
-        if isinstance(binding, FreshWaitpoint):
+        if isinstance(binding, model.FreshWaitpoint):
             in_use = stored is not None and (
                 stored.is_open or stored.execution_id != fields.execution_id.uuid
             )
             if in_use or binding.waitpoint_id in taken:
-                return Conflict(ConflictKind.WAITPOINT_ALREADY_EXISTS, str(binding.waitpoint_id))
+                return errors.Conflict(
+                    errors.ConflictKind.WAITPOINT_ALREADY_EXISTS, str(binding.waitpoint_id)
+                )
             taken.add(binding.waitpoint_id)
             continue
         problem = _check_pending(stored, snapshot.now_ms, fields, args)
@@ -174,23 +151,23 @@ def check_stored(
 
 
 def _check_pending(
-    stored: Waitpoint | None, now_ms: int, fields: HandleFields, args: SuspendArgs
-) -> EngineError | None:
+    stored: model.Waitpoint | None, now_ms: int, fields: HandleFields, args: model.SuspendArgs
+) -> errors.EngineError | None:
     if stored is None:
-        return Contention(ContentionKind.WAITPOINT_NOT_FOUND)
+        return errors.Contention(errors.ContentionKind.WAITPOINT_NOT_FOUND)
     if stored.state != "pending":
-        return StateError(StateKind.WAITPOINT_NOT_PENDING)
+        return errors.StateError(errors.StateKind.WAITPOINT_NOT_PENDING)
     if (
         stored.execution_id != fields.execution_id.uuid
         or stored.attempt_index > fields.attempt_index
     ):
-        return ValidationError(ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
+        return errors.ValidationError(errors.ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
     if stored.expires_at_ms is not None and stored.expires_at_ms <= now_ms:
-        return StateError(StateKind.PENDING_WAITPOINT_EXPIRED)
+        return errors.StateError(errors.StateKind.PENDING_WAITPOINT_EXPIRED)
     if not stored.token_digest:
-        return ValidationError(ValidationKind.WAITPOINT_NOT_TOKEN_BOUND)
+        return errors.ValidationError(errors.ValidationKind.WAITPOINT_NOT_TOKEN_BOUND)
     condition = args.resume_condition
-    if isinstance(condition, Single) and condition.waitpoint_key != stored.waitpoint_key:
+    if isinstance(condition, model.Single) and condition.waitpoint_key != stored.waitpoint_key:
         return conditions.refused("waitpoint_key_mismatch")
     return None
 
@@ -203,7 +180,7 @@ class ConditionState(Struct, frozen=True):
     met: bool = False
 
 
-def replay(args: SuspendArgs, signals: Sequence[Signal]) -> ConditionState:
+def replay(args: model.SuspendArgs, signals: Sequence[model.Signal]) -> ConditionState:
     """Applies the signals that are buffered on a pending waitpoint."""
     state = ConditionState()
     for signal in signals:
@@ -219,9 +196,9 @@ def replay(args: SuspendArgs, signals: Sequence[Signal]) -> ConditionState:
 
 def suspend(
     fields: HandleFields,
-    args: SuspendArgs,
+    args: model.SuspendArgs,
     snapshot: SuspendSnapshot,
-    bound: Sequence[BoundWaitpoint],
+    bound: Sequence[model.BoundWaitpoint],
     state: ConditionState,
     kid: str,
 ) -> list[Plan]:
@@ -253,15 +230,15 @@ def suspend(
     binds = [*_binds(fields, args, snapshot, bound, now, kid)]
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
         new = dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))
-        return [SUSPEND_ON_NEW(**{**values, **new})]
-    return [SUSPEND(**values), *binds]
+        return [forms.SUSPEND_ON_NEW(**{**values, **new})]
+    return [forms.SUSPEND(**values), *binds]
 
 
 def _binds(
     fields: HandleFields,
-    args: SuspendArgs,
+    args: model.SuspendArgs,
     snapshot: SuspendSnapshot,
-    bound: Sequence[BoundWaitpoint],
+    bound: Sequence[model.BoundWaitpoint],
     now: int,
     kid: str,
 ) -> Iterator[Plan]:
@@ -271,7 +248,7 @@ def _binds(
         yield from bind(fields, args, binding, waitpoint, stored, now, kid, buffered=buffered)
 
 
-def encode_policy(policy: ResumePolicy) -> str:
+def encode_policy(policy: model.ResumePolicy) -> str:
     return json.dumps(structs.asdict(policy), separators=(",", ":"))
 
 
@@ -287,5 +264,5 @@ def remember(
         "expires_at_ms": now + keep_ms,
     }
     if known:
-        return REMEMBER_SUSPEND_AGAIN(**values)
-    return REMEMBER_SUSPEND(**values, execution_id=ident.uuid)
+        return forms.REMEMBER_SUSPEND_AGAIN(**values)
+    return forms.REMEMBER_SUSPEND(**values, execution_id=ident.uuid)

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from flowfabric.plan import Add, Arg, Form, Insert, Until, Update, UpdateMany, Upsert, Wake
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_args, from_args, from_row
-from flowfabric.rules.fragments import (
-    ATTEMPT,
-    EXEC,
-    HELD,
-    MOVED,
-    RELEASED,
-    SUSPENSION,
-    THIS_ATTEMPT,
-    drop_grant,
-    held_event,
-)
 from flowfabric.rules.states import entering
 from flowfabric.rules.waits.waitpoints import BOUND
 
@@ -44,11 +34,11 @@ _SUSPENSION = {
 _OWNER = from_row("partition_key", "execution_id")
 _SUSPENDED = (
     Update(
-        EXEC,
-        HELD,
+        f.EXEC,
+        f.HELD,
         {
-            **MOVED,
-            **RELEASED,
+            **f.MOVED,
+            **f.RELEASED,
             **entering("SUSPENDED", detail=Arg("blocking_detail")),
             "blocking_reason": Arg("blocking_reason"),
             "attempt_state": "attempt_interrupted",
@@ -60,8 +50,8 @@ _SUSPENDED = (
         },
     ),
     UpdateMany(
-        ATTEMPT,
-        THIS_ATTEMPT,
+        f.ATTEMPT,
+        f.THIS_ATTEMPT,
         {
             "attempt_state": "suspended",
             "suspended_at_ms": Arg("now"),
@@ -70,9 +60,11 @@ _SUSPENDED = (
             **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
         },
     ),
-    Upsert(SUSPENSION, {**_OWNER, **_SUSPENSION, "version": 0}, {**_SUSPENSION, "version": Add(1)}),
-    drop_grant(),
-    held_event("revoked", "suspended"),
+    Upsert(
+        f.SUSPENSION, {**_OWNER, **_SUSPENSION, "version": 0}, {**_SUSPENSION, "version": Add(1)}
+    ),
+    f.drop_grant(),
+    f.held_event("revoked", "suspended"),
     Wake("suspension_timeout", at=Arg("timeout_at_ms")),
 )
 SUSPEND = Form("suspend", *_SUSPENDED)

@@ -7,37 +7,21 @@ from uuid import UUID
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import BOUND_STATES, Suspension, TimeoutBehavior
 from flowfabric.plan import Add, Arg, Before, Cond, Form, Insert, Update, UpdateMany, Wake
+from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Decision, Return
-from flowfabric.rules.fragments import (
-    EXEC,
-    MOVED_AT_ARG,
-    NOT_WAITING,
-    RELEASED,
-    SIGNAL,
-    SUSPENSION,
-    THIS_ROW,
-    UNCHANGED,
-    UNRESERVED,
-    close_attempt,
-    close_waits,
-    completion_event,
-    drop_grant,
-    ending,
-    named,
-)
 from flowfabric.rules.states import entering
 
-_STILL = (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
+_STILL = (*f.UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
 
 
 def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
     changes: dict[str, object] = {
-        **MOVED_AT_ARG,
-        **RELEASED,
-        **UNRESERVED,
-        **NOT_WAITING,
-        **ending(outcome),
+        **f.MOVED_AT_ARG,
+        **f.RELEASED,
+        **f.UNRESERVED,
+        **f.NOT_WAITING,
+        **f.ending(outcome),
         "attempt_state": "attempt_terminal",
         "failure_reason": f"suspension_timeout:{name}",
         "terminal_at_ms": Arg("now"),
@@ -46,11 +30,13 @@ def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
     }
     return Form(
         f"suspension_timeout_{name}",
-        Update(EXEC, _STILL, changes),
-        close_attempt(attempt, outcome, at=Arg("now"), failure_reason=f"suspension_timeout:{name}"),
-        *close_waits(reason, Arg("now")),
-        drop_grant(),
-        completion_event(outcome, at=Arg("now")),
+        Update(f.EXEC, _STILL, changes),
+        f.close_attempt(
+            attempt, outcome, at=Arg("now"), failure_reason=f"suspension_timeout:{name}"
+        ),
+        *f.close_waits(reason, Arg("now")),
+        f.drop_grant(),
+        f.completion_event(outcome, at=Arg("now")),
     )
 
 
@@ -60,11 +46,13 @@ TIMEOUT_EXPIRE = _ending("expire", "expired", "ended_failure", "timed_out_expire
 TIMEOUT_RESUME = Form(
     "suspension_timeout_resume",
     Update(
-        EXEC, _STILL, {**MOVED_AT_ARG, **NOT_WAITING, **entering("READY"), "delay_until_ms": None}
+        f.EXEC,
+        _STILL,
+        {**f.MOVED_AT_ARG, **f.NOT_WAITING, **entering("READY"), "delay_until_ms": None},
     ),
-    *close_waits("timed_out_auto_resume", Arg("now"), BOUND_STATES),
+    *f.close_waits("timed_out_auto_resume", Arg("now"), BOUND_STATES),
     Insert(
-        SIGNAL,
+        f.SIGNAL,
         {
             **from_args(
                 "partition_key",
@@ -89,16 +77,16 @@ TIMEOUT_RESUME = Form(
 TIMEOUT_ESCALATE = Form(
     "suspension_timeout_escalate",
     Update(
-        EXEC,
+        f.EXEC,
         _STILL,
         {
-            **MOVED_AT_ARG,
+            **f.MOVED_AT_ARG,
             **entering("SUSPENDED", reason="paused_by_operator", detail=Arg("blocking_detail")),
         },
     ),
     UpdateMany(
-        SUSPENSION,
-        (*THIS_ROW, Cond("closed_at_ms", "is null")),
+        f.SUSPENSION,
+        (*f.THIS_ROW, Cond("closed_at_ms", "is null")),
         {
             "reason_code": "waiting_for_operator_review",
             "timeout_at_ms": None,
@@ -125,7 +113,7 @@ def expire(
         return Return("no_active_suspension_cleaned")
     if suspension.timeout_at_ms is None or suspension.timeout_at_ms > now:
         return Return("not_yet_due")
-    values = {**named(execution), "now": now}
+    values = {**f.named(execution), "now": now}
     behavior = suspension.timeout_behavior or TimeoutBehavior.FAIL.value
     if behavior in (TimeoutBehavior.AUTO_RESUME.value, "auto_resume"):
         plan = TIMEOUT_RESUME(

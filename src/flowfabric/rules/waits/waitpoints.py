@@ -6,41 +6,21 @@ import json
 from collections.abc import Sequence
 from uuid import UUID
 
+from flowfabric import plan as p
 from flowfabric.codec.token import sealed
 from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
 from flowfabric.ids import ExecutionId
+from flowfabric.model import waitpoint as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
-from flowfabric.model.waitpoint import (
-    MAX_SIGNALS,
-    Binding,
-    BoundWaitpoint,
-    DeliverSignalArgs,
-    SuspendArgs,
-    UsePending,
-    Waitpoint,
-)
-from flowfabric.plan import (
-    Add,
-    Arg,
-    Cond,
-    Form,
-    Insert,
-    Now,
-    Plan,
-    Update,
-    UpdateMany,
-    Values,
-    Wake,
-)
 from flowfabric.rules.columns import by_args, by_row, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.fragments import EXEC, HELD, KEY, SIGNAL, WAITPOINT
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.waits import conditions
 
-_STILL_HELD = Update(EXEC, HELD, {"last_mutation_at": Now()})
-HOLD = Form("hold", _STILL_HELD)
+_STILL_HELD = p.Update(EXEC, HELD, {"last_mutation_at": p.Now()})
+HOLD = p.Form("hold", _STILL_HELD)
 _NEW_WAITPOINT = from_args(
     "partition_key",
     "waitpoint_id",
@@ -53,10 +33,10 @@ _NEW_WAITPOINT = from_args(
     "attempt_index",
     "payload_schema",
 )
-CREATE_WAITPOINT = Form(
+CREATE_WAITPOINT = p.Form(
     "create_waitpoint",
     _STILL_HELD,
-    Insert(
+    p.Insert(
         WAITPOINT,
         {
             **_NEW_WAITPOINT,
@@ -64,19 +44,19 @@ CREATE_WAITPOINT = Form(
             **from_args("required_signal_names", "approvers"),
         },
     ),
-    Wake("waitpoint_expiry", at=Arg("expires_at_ms")),
+    p.Wake("waitpoint_expiry", at=p.Arg("expires_at_ms")),
 )
 _ACTIVE = {
     "state": "active",
-    "activated_at_ms": Arg("now"),
+    "activated_at_ms": p.Arg("now"),
     **from_args("suspension_id", "required_signal_names"),
 }
-BOUND = Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE})
-BIND_WAITPOINT = Form("bind_waitpoint", BOUND)
+BOUND = p.Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE})
+BIND_WAITPOINT = p.Form("bind_waitpoint", BOUND)
 WAITPOINT_UNCHANGED = by_args("partition_key", "waitpoint_id", "version")
-REBIND_WAITPOINT = Form(
+REBIND_WAITPOINT = p.Form(
     "rebind_waitpoint",
-    Update(
+    p.Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
         {
@@ -93,76 +73,76 @@ REBIND_WAITPOINT = Form(
             **dict.fromkeys(
                 ("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")
             ),
-            "version": Add(1),
+            "version": p.Add(1),
         },
     ),
 )
-ACTIVATE_WAITPOINT = Form(
+ACTIVATE_WAITPOINT = p.Form(
     "activate_waitpoint",
-    Update(
+    p.Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
-        {**_ACTIVE, "expires_at_ms": Arg("expires_at_ms"), "version": Add(1)},
+        {**_ACTIVE, "expires_at_ms": p.Arg("expires_at_ms"), "version": p.Add(1)},
     ),
 )
-CONSUME_WAITPOINT = Form(
+CONSUME_WAITPOINT = p.Form(
     "consume_waitpoint",
-    Update(
+    p.Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
         {
             "state": "closed",
             "close_reason": "resumed",
-            "satisfied_at_ms": Arg("now"),
-            "closed_at_ms": Arg("now"),
-            "version": Add(1),
+            "satisfied_at_ms": p.Arg("now"),
+            "closed_at_ms": p.Arg("now"),
+            "version": p.Add(1),
         },
     ),
 )
-TAG_SIGNALS = Form(
+TAG_SIGNALS = p.Form(
     "tag_signals",
-    Update(WAITPOINT, WAITPOINT_UNCHANGED, {"version": Add(1)}),
-    UpdateMany(
+    p.Update(WAITPOINT, WAITPOINT_UNCHANGED, {"version": p.Add(1)}),
+    p.UpdateMany(
         SIGNAL,
         by_row("partition_key", "execution_id", "waitpoint_id"),
-        {"suspension_id": Arg("suspension_id")},
+        {"suspension_id": p.Arg("suspension_id")},
     ),
 )
-CLOSE_WAITPOINT = Form(
+CLOSE_WAITPOINT = p.Form(
     "close_waitpoint",
-    Update(
+    p.Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
         {
             "state": "closed",
-            "closed_at_ms": Now(),
-            "close_reason": Arg("reason"),
-            "version": Add(1),
+            "closed_at_ms": p.Now(),
+            "close_reason": p.Arg("reason"),
+            "version": p.Add(1),
         },
     ),
 )
 # The version of the execution guards a signal: one that was decided before the close is refused.
-BUMP_VERSION = Form(
+BUMP_VERSION = p.Form(
     "look_again",
-    Update(
+    p.Update(
         EXEC,
-        (*KEY, Cond("current_suspension_id", "=", Arg("suspension_id"))),
-        {"version": Add(1), "last_mutation_at": Now()},
+        (*KEY, p.Cond("current_suspension_id", "=", p.Arg("suspension_id"))),
+        {"version": p.Add(1), "last_mutation_at": p.Now()},
     ),
 )
 
 
 def bind(
     fields: HandleFields,
-    args: SuspendArgs,
-    binding: Binding,
-    bound: BoundWaitpoint,
-    stored: Waitpoint | None,
+    args: model.SuspendArgs,
+    binding: model.Binding,
+    bound: model.BoundWaitpoint,
+    stored: model.Waitpoint | None,
     now: int,
     kid: str,
     *,
     buffered: bool,
-) -> list[Plan]:
+) -> list[p.Plan]:
     """Binds a waitpoint to a suspension. `buffered`: it has signals already."""
     ident = fields.execution_id
     names = conditions.required_names(args.resume_condition, bound.waitpoint_key)
@@ -174,7 +154,7 @@ def bind(
         "expires_at_ms": args.timeout_at,
         "now": now,
     }
-    if isinstance(binding, UsePending):
+    if isinstance(binding, model.UsePending):
         assert stored is not None
         activate = ACTIVATE_WAITPOINT(**values, version=stored.version)
         if not buffered:
@@ -204,9 +184,9 @@ def create_waitpoint(
     now: int,
     expires_at: int,
     names: Sequence[str] = (),
-    payload_schema: Values | None = None,
+    payload_schema: p.Values | None = None,
     approvers: Sequence[str] = (),
-) -> Plan:
+) -> p.Plan:
     """`names` are the only signals that it takes while it is pending; none means any."""
     return CREATE_WAITPOINT(
         **held_by(fields),
@@ -222,16 +202,16 @@ def create_waitpoint(
     )
 
 
-def encode_schema(schema: Values | None) -> str | None:
+def encode_schema(schema: p.Values | None) -> str | None:
     return None if schema is None else json.dumps(schema, separators=(",", ":"))
 
 
-def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:
+def consume(fields: HandleFields, stored: model.Waitpoint, now: int) -> list[p.Plan]:
     """Closes a pending waitpoint whose signals satisfy the condition, if the lease still holds."""
     return [HOLD(**held_by(fields)), CONSUME_WAITPOINT(**_named(stored), now=now)]
 
 
-def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
+def close(stored: model.Waitpoint | None, execution: UUID, reason: str) -> Decision:
     """Closes a waitpoint; the suspension that it may belong to stays open."""
     if stored is None or stored.execution_id != execution:
         return Reject(Contention(ContentionKind.WAITPOINT_NOT_FOUND))
@@ -249,7 +229,7 @@ def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
     return Commit(closing(stored, reason), "closed", (bump,))
 
 
-def _named(stored: Waitpoint) -> dict[str, object]:
+def _named(stored: model.Waitpoint) -> dict[str, object]:
     return {
         "partition_key": stored.partition_key,
         "waitpoint_id": stored.waitpoint_id,
@@ -257,14 +237,14 @@ def _named(stored: Waitpoint) -> dict[str, object]:
     }
 
 
-def closing(stored: Waitpoint, reason: str) -> Plan:
+def closing(stored: model.Waitpoint, reason: str) -> p.Plan:
     return CLOSE_WAITPOINT(**_named(stored), reason=reason)
 
 
-def signal_limit(policy_text: str | None, ident: ExecutionId, args: DeliverSignalArgs) -> int:
+def signal_limit(policy_text: str | None, ident: ExecutionId, args: model.DeliverSignalArgs) -> int:
     """How many signals an execution takes: the smaller limit of policy and call; 0 is no limit."""
     policy = stored_policy(policy_text, ident)
-    limit = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
+    limit = model.MAX_SIGNALS if policy is None else policy.max_signals_per_execution
     # The policy's default means that only the call limits.
-    limits = (args.max_signals_per_execution, 0 if limit == MAX_SIGNALS else limit)
+    limits = (args.max_signals_per_execution, 0 if limit == model.MAX_SIGNALS else limit)
     return min((each for each in limits if each), default=0)

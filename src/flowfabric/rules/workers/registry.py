@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flowfabric.errors import invalid
-from flowfabric.model.worker import (
-    Marked,
-    NotRegistered,
-    Refreshed,
-    Registered,
-    RegisterWorkerArgs,
-    WorkerInfo,
-)
+from flowfabric.model import worker as model
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Plan, Update, Wake
 from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
@@ -80,7 +73,7 @@ SWEEP_DEAD = Form(
 )
 
 
-def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> Decision:
+def register(stored: model.WorkerInfo | None, args: model.RegisterWorkerArgs, now: int) -> Decision:
     if stored is not None and stored.worker_id != args.worker_id:
         return Reject(
             invalid(
@@ -96,27 +89,27 @@ def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> D
         "now": now,
     }
     if stored is None:
-        return Commit(REGISTER.of(args, **values), Registered())
-    return Commit(REFRESH.of(args, stored, **values), Refreshed(expires))
+        return Commit(REGISTER.of(args, **values), model.Registered())
+    return Commit(REFRESH.of(args, stored, **values), model.Refreshed(expires))
 
 
-def heartbeat(stored: WorkerInfo | None, now: int) -> Decision:
+def heartbeat(stored: model.WorkerInfo | None, now: int) -> Decision:
     if stored is None or stored.expires_at_ms <= now:
-        return Return(NotRegistered())
+        return Return(model.NotRegistered())
     expires = now + stored.liveness_ttl_ms
-    return Commit(HEARTBEAT.of(stored, now=now, expires_at_ms=expires), Refreshed(expires))
+    return Commit(HEARTBEAT.of(stored, now=now, expires_at_ms=expires), model.Refreshed(expires))
 
 
-def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
+def mark_dead(stored: model.WorkerInfo | None, reason: str, now: int) -> Decision:
     if stored is None:
-        return Return(NotRegistered())
-    return Commit(MARK_DEAD.of(stored, reason=reason, now=now), Marked())
+        return Return(model.NotRegistered())
+    return Commit(MARK_DEAD.of(stored, reason=reason, now=now), model.Marked())
 
 
-def drop_silent(stored: WorkerInfo, now: int) -> Plan:
+def drop_silent(stored: model.WorkerInfo, now: int) -> Plan:
     return SWEEP_DEAD.of(stored, now=now)
 
 
-def covers(workers: Iterable[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
+def covers(workers: Iterable[model.WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
     """Whether a single live worker has every required capability."""
     return any(w.namespace == namespace and set(required) <= set(w.capabilities) for w in workers)
