@@ -64,11 +64,15 @@ TIMEOUT_RESET: Columns = {
 """The attempt timeout counts the time run under one lease, so a lost lease restores it in full."""
 NOT_WAITING: Columns = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: Columns = {"reserved_for": None, "reserved_until_ms": None}
-CLOSED_BY_HOLDER: Columns = {
+CLOSED_LEASE: Columns = {
     "closing_epoch": p.Arg("lease_epoch"),
     "closing_attempt_index": p.Arg("attempt_index"),
-    "terminal_at_ms": p.Now(),
 }
+CLOSED_STORED_LEASE: Columns = {
+    "closing_epoch": p.Before("lease_epoch"),
+    "closing_attempt_index": p.Before("attempt_index"),
+}
+TIME_KEPT: Columns = {"attempt_timeout_remaining_ms": p.Until("attempt_timeout_at_ms")}
 _NOW = p.Now()
 
 
@@ -76,6 +80,19 @@ def ending(outcome: str) -> Columns:
     """The columns of an ended execution. Failed and expired ones have their own retention."""
     age = "failed_retention_ttl_ms" if outcome in FAILED_OUTCOMES else "retention_ttl_ms"
     return {"retain_until_ms": p.Now(p.Before(age)), **entering("ENDED", outcome=outcome)}
+
+
+def ended(outcome: str, moved: Columns = MOVED) -> Columns:
+    """The columns of an execution that ends in any state."""
+    return {**moved, **RELEASED, **UNRESERVED, **ending(outcome)}
+
+
+def interrupt(
+    guard: tuple[p.Guard, ...], state: Columns, more: Columns, moved: Columns = MOVED
+) -> p.Update:
+    """The execution leaves its lease for another state, and its attempt is interrupted."""
+    changes = {**moved, **RELEASED, **state, "attempt_state": "attempt_interrupted", **more}
+    return p.Update(EXEC, guard, changes)
 
 
 _SUBJECT: Columns = from_row("execution_id", "partition_key", "namespace", "instance_tag")

@@ -17,16 +17,12 @@ from flowfabric.rules.executions.termination import Endings, end_forms
 from flowfabric.rules.states import entering, is_ended
 
 _CANCELLED: f.Columns = {
-    **f.MOVED_AT_ARG,
-    **f.RELEASED,
-    **f.UNRESERVED,
-    **f.ending("cancelled"),
+    **f.ended("cancelled", f.MOVED_AT_ARG),
     "delay_until_ms": None,
     "terminal_at_ms": Once(Arg("now")),
     "cancellation_reason": Once(Arg("reason")),
     "cancelled_by": Once(Arg("source")),
-    "closing_epoch": Arg("lease_epoch"),
-    "closing_attempt_index": Arg("attempt_index"),
+    **f.CLOSED_LEASE,
 }
 _CLOSED = (
     f.close_attempt(

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from flowfabric.model.execution import UNREADABLE
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Arg, Form, Plan, Until, Update
+from flowfabric.plan import Arg, Form, Plan
 from flowfabric.rules import fragments as f
 from flowfabric.rules.claims.grants import BLOCK
 from flowfabric.rules.leases.attempts import held_by
@@ -16,17 +16,10 @@ from flowfabric.rules.states import entering
 QUARANTINED = "quarantined"
 QUARANTINE_HELD = Form(
     "quarantine_held",
-    Update(
-        f.EXEC,
+    f.interrupt(
         f.HELD,
-        {
-            **f.MOVED,
-            **f.RELEASED,
-            **entering("OPBLOCK", detail=Arg("detail")),
-            "attempt_state": "attempt_interrupted",
-            "interrupt_cause": QUARANTINED,
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
-        },
+        entering("OPBLOCK", detail=Arg("detail")),
+        {"interrupt_cause": QUARANTINED, **f.TIME_KEPT},
     ),
     f.suspend_attempt(),
     f.drop_grant(),

@@ -87,16 +87,12 @@ def endings(
     """
     reason, now = p.Arg("reason"), p.Arg("now")
     ended: f.Columns = {
-        **f.MOVED_AT_ARG,
-        **f.RELEASED,
-        **f.UNRESERVED,
-        **f.ending(outcome),
+        **f.ended(outcome, f.MOVED_AT_ARG),
         "delay_until_ms": None,
         "failure_reason": reason,
         "last_failure_message": reason,
         "terminal_at_ms": now,
-        "closing_epoch": p.Before("lease_epoch"),
-        "closing_attempt_index": p.Before("attempt_index"),
+        **f.CLOSED_STORED_LEASE,
     }
     done = [f.completion_event(outcome, at=now)]
     if event_kind is not None:
@@ -117,14 +113,10 @@ def endings(
 SKIP = end_forms(
     ("skip_leased", "skip_interrupted", "skip_between_attempts", "skip_pending"),
     {
-        **f.MOVED,
-        **f.RELEASED,
-        **f.UNRESERVED,
-        **f.ending("skipped"),
+        **f.ended("skipped"),
         "delay_until_ms": None,
         "terminal_at_ms": p.Now(),
-        "closing_epoch": p.Before("lease_epoch"),
-        "closing_attempt_index": p.Before("attempt_index"),
+        **f.CLOSED_STORED_LEASE,
     },
     (
         f.close_attempt("ended_cancelled", "skipped", failure_reason=DEPENDENCY_IMPOSSIBLE),

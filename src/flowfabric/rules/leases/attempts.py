@@ -17,6 +17,7 @@ from flowfabric.rules.states import entering
 _FLOW = ("flow_id",)
 """Read at the end: the execution may have joined a flow after its claim."""
 _TERMINAL: f.Columns = {"attempt_state": "attempt_terminal"}
+_CLOSED: f.Columns = {**f.CLOSED_LEASE, "terminal_at_ms": p.Now()}
 
 COMPLETE = p.Form(
     "complete",
@@ -26,7 +27,7 @@ COMPLETE = p.Form(
         {
             **f.MOVED,
             **f.RELEASED,
-            **f.CLOSED_BY_HOLDER,
+            **_CLOSED,
             **f.ending("success"),
             **_TERMINAL,
             **from_args("result", "result_encoding"),
@@ -54,7 +55,7 @@ def _close_failed(outcome: str) -> p.Step:
 
 
 def _failing(name: str, outcome: str, **more: p.Arg) -> p.Form:
-    changes = {**_FAILED, **f.CLOSED_BY_HOLDER, **f.ending(outcome), **_TERMINAL, **more}
+    changes = {**_FAILED, **_CLOSED, **f.ending(outcome), **_TERMINAL, **more}
     return p.Form(
         name,
         p.Update(f.EXEC, f.HELD, changes),
@@ -112,18 +113,10 @@ FAIL_RETRY_LATER, FAIL_RETRY_NOW = retry_forms("fail_retry", f.HELD)
 
 DELAY = p.Form(
     "delay",
-    p.Update(
-        f.EXEC,
+    f.interrupt(
         f.HELD,
-        {
-            **f.MOVED,
-            **f.RELEASED,
-            **entering("DELAYED", detail=p.Arg("blocking_detail")),
-            "attempt_state": "attempt_interrupted",
-            "interrupt_cause": "delayed",
-            "delay_until_ms": p.Arg("delay_until_ms"),
-            "attempt_timeout_remaining_ms": p.Until("attempt_timeout_at_ms"),
-        },
+        entering("DELAYED", detail=p.Arg("blocking_detail")),
+        {"interrupt_cause": "delayed", **from_args("delay_until_ms"), **f.TIME_KEPT},
     ),
     f.suspend_attempt({"suspension_id": "worker_delay"}),
     f.held_event("revoked", "delayed"),
@@ -136,17 +129,13 @@ GIVE_UP = p.Form(
         f.EXEC,
         f.HELD,
         {
-            **f.MOVED,
-            **f.RELEASED,
-            **f.UNRESERVED,
-            **f.ending("cancelled"),
+            **f.ended("cancelled"),
             **_TERMINAL,
             "lease_epoch": p.Add(1),
             "terminal_at_ms": p.Now(),
             "cancellation_reason": p.Once(p.Arg("reason")),
             "cancelled_by": p.Once("worker"),
-            "closing_epoch": p.Arg("lease_epoch"),
-            "closing_attempt_index": p.Arg("attempt_index"),
+            **f.CLOSED_LEASE,
         },
     ),
     f.close_attempt(

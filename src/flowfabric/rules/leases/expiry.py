@@ -8,6 +8,7 @@ from flowfabric.model import lease as model
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Update, Wake
 from flowfabric.rules import fragments as f
+from flowfabric.rules.columns import by_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
 from flowfabric.rules.fence import mark_expired
 from flowfabric.rules.states import entering
@@ -16,22 +17,10 @@ NO_POLICY_RECLAIM_LIMIT = 1_000
 
 REVOKE = Form(
     "revoke",
-    Update(
-        f.EXEC,
-        (
-            *f.UNCHANGED,
-            Cond("lease_epoch", "=", Arg("lease_epoch")),
-            Cond("ownership_state", "=", "leased"),
-        ),
-        {
-            **f.MOVED,
-            **f.RELEASED,
-            **entering("READY", detail=Arg("blocking_detail")),
-            "attempt_state": "attempt_interrupted",
-            "interrupt_cause": "lease_revoked",
-            "lease_epoch": Add(1),
-            **f.TIMEOUT_RESET,
-        },
+    f.interrupt(
+        (*f.UNCHANGED, *by_args("lease_epoch"), Cond("ownership_state", "=", "leased")),
+        entering("READY", detail=Arg("blocking_detail")),
+        {"interrupt_cause": "lease_revoked", "lease_epoch": Add(1), **f.TIMEOUT_RESET},
     ),
     f.suspend_attempt({"worker_instance_id": None}, lease_epoch=After("lease_epoch")),
     f.lease_event("revoked", "lease_revoked"),
@@ -92,15 +81,11 @@ TOO_MANY_LOSSES = Form(
         f.EXEC,
         (*f.UNCHANGED, f.LEASE_IS_OVER),
         {
-            **f.MOVED,
-            **f.RELEASED,
-            **f.UNRESERVED,
-            **f.ending("failed"),
+            **f.ended("failed"),
             "attempt_state": "attempt_terminal",
             "failure_reason": "max_reclaims_exceeded",
             "terminal_at_ms": Now(),
-            "closing_epoch": Arg("lease_epoch"),
-            "closing_attempt_index": Arg("attempt_index"),
+            **f.CLOSED_LEASE,
         },
     ),
     f.close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
@@ -132,16 +117,10 @@ def fail_over_limit(execution: Execution) -> Commit:
 
 REQUEUE = Form(
     "requeue",
-    Update(
-        f.EXEC,
+    f.interrupt(
         (*f.UNCHANGED, Cond("ownership_state", "=", "lease_expired_reclaimable")),
-        {
-            **f.MOVED,
-            **f.RELEASED,
-            **entering("READY"),
-            "attempt_state": "attempt_interrupted",
-            **f.TIMEOUT_RESET,
-        },
+        entering("READY"),
+        f.TIMEOUT_RESET,
     ),
     f.suspend_attempt(outcome=None),
     Wake("ready", After("lane_id")),

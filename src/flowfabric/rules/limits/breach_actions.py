@@ -8,7 +8,7 @@ from uuid import UUID
 from flowfabric.model.budget import MAX_AMOUNT, HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
+from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Update, UpdateMany
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_row
 from flowfabric.rules.executions.termination import endings
@@ -39,18 +39,11 @@ _BLOCKED = {
 def _hold_running(name: str, *fence: Guard) -> Form:
     return Form(
         name,
-        Update(
-            f.EXEC,
+        f.interrupt(
             (*f.UNCHANGED, Cond("ownership_state", "=", "leased"), *fence),
-            {
-                **f.MOVED_AT_ARG,
-                **f.RELEASED,
-                **_BLOCKED,
-                "attempt_state": "attempt_interrupted",
-                "interrupt_cause": INTERRUPTED,
-                "lease_epoch": Add(1),
-                "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
-            },
+            _BLOCKED,
+            {"interrupt_cause": INTERRUPTED, "lease_epoch": Add(1), **f.TIME_KEPT},
+            f.MOVED_AT_ARG,
         ),
         UpdateMany(
             f.ATTEMPT,

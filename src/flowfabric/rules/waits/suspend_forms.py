@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.plan import Add, Arg, Form, Insert, Until, Update, UpdateMany, Upsert, Wake
+from flowfabric.plan import Add, Arg, Form, Insert, Update, UpdateMany, Upsert, Wake
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.states import entering
@@ -33,18 +33,13 @@ _SUSPENSION = {
 }
 _OWNER = from_row("partition_key", "execution_id")
 _SUSPENDED = (
-    Update(
-        f.EXEC,
+    f.interrupt(
         f.HELD,
+        {**entering("SUSPENDED", detail=Arg("blocking_detail")), **from_args("blocking_reason")},
         {
-            **f.MOVED,
-            **f.RELEASED,
-            **entering("SUSPENDED", detail=Arg("blocking_detail")),
-            "blocking_reason": Arg("blocking_reason"),
-            "attempt_state": "attempt_interrupted",
             "interrupt_cause": "suspended",
             "lease_epoch": Add(1),
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+            **f.TIME_KEPT,
             "current_suspension_id": Arg("suspension_id"),
             "current_waitpoint_id": Arg("primary_waitpoint_id"),
         },

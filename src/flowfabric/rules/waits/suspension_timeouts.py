@@ -6,7 +6,7 @@ from uuid import UUID
 
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import BOUND_STATES, Suspension, TimeoutBehavior
-from flowfabric.plan import Add, Arg, Before, Cond, Form, Insert, Update, UpdateMany, Wake
+from flowfabric.plan import Add, Arg, Cond, Form, Insert, Update, UpdateMany, Wake
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Decision, Return
@@ -25,8 +25,7 @@ def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
         "attempt_state": "attempt_terminal",
         "failure_reason": f"suspension_timeout:{name}",
         "terminal_at_ms": Arg("now"),
-        "closing_epoch": Before("lease_epoch"),
-        "closing_attempt_index": Before("attempt_index"),
+        **f.CLOSED_STORED_LEASE,
     }
     return Form(
         f"suspension_timeout_{name}",
