@@ -162,11 +162,13 @@ def close_attempt(
     return p.UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
 
 
-def suspend_attempt(lease: Columns | None = None, **more: p.After | None) -> p.UpdateMany:
+def suspend_attempt(
+    lease: Columns | None = None, *, at: p.Now | p.Arg = _NOW, **more: p.After | None
+) -> p.UpdateMany:
     """The attempt is interrupted and keeps the rest of its timeout."""
     changes = {
         "attempt_state": "suspended",
-        "suspended_at_ms": p.Now(),
+        "suspended_at_ms": at,
         **(lease or {}),
         "lease_expires_at_ms": None,
         **more,

@@ -53,14 +53,7 @@ ISSUE_GRANT = Form(
             "reserved_until_ms": Now(Arg("grant_ttl_ms")),
         },
     ),
-    Upsert(
-        GRANT,
-        {
-            **from_row("partition_key", "execution_id"),
-            **_GRANTED,
-        },
-        _GRANTED,
-    ),
+    Upsert(GRANT, {**from_row("partition_key", "execution_id"), **_GRANTED}, _GRANTED),
     Wake("leased", at=After("reserved_until_ms")),
     returning=GRANT_RETURNS,
 )

@@ -84,13 +84,7 @@ KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms"
 _KEY_HOLDER = {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")}
 TAKE_KEY = Form(
     "take_idempotency_key",
-    Insert(
-        KEY,
-        {
-            **from_args("namespace", "idempotency_key"),
-            **_KEY_HOLDER,
-        },
-    ),
+    Insert(KEY, {**from_args("namespace", "idempotency_key"), **_KEY_HOLDER}),
 )
 RETAKE_KEY = Form(
     "retake_idempotency_key",
@@ -127,11 +121,7 @@ REGISTER_LANE = Form(
 )
 SET_LANE_STATE = Form(
     "set_lane_state",
-    Update(
-        LANE,
-        by_args("lane_id"),
-        {"state": Arg("state"), "updated_at_ms": Now()},
-    ),
+    Update(LANE, by_args("lane_id"), {"state": Arg("state"), "updated_at_ms": Now()}),
     Wake("ready", Arg("lane_id")),
 )
 

@@ -8,9 +8,8 @@ from uuid import UUID
 from flowfabric.model.budget import MAX_AMOUNT, HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, Arg, Cond, Form, Guard, Now, Plan, Update, UpdateMany
+from flowfabric.plan import Add, After, Arg, Cond, Form, Guard, Now, Plan, Update
 from flowfabric.rules import fragments as f
-from flowfabric.rules.columns import from_row
 from flowfabric.rules.executions.termination import endings
 from flowfabric.rules.leases.attempts import held_by
 from flowfabric.rules.states import entering, is_ended
@@ -45,16 +44,7 @@ def _hold_running(name: str, *fence: Guard) -> Form:
             {"interrupt_cause": INTERRUPTED, "lease_epoch": Add(1), **f.TIME_KEPT},
             f.MOVED_AT_ARG,
         ),
-        UpdateMany(
-            f.ATTEMPT,
-            f.THIS_ATTEMPT,
-            {
-                "attempt_state": "suspended",
-                "suspended_at_ms": Arg("now"),
-                "lease_expires_at_ms": None,
-                **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
-            },
-        ),
+        f.suspend_attempt(at=Arg("now"), lease_epoch=After("lease_epoch")),
         f.drop_grant(),
         f.held_event("revoked", "budget", at=Arg("now")),
         _BREACH_EVENT,

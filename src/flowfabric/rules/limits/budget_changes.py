@@ -21,11 +21,7 @@ UPDATED = "budget_updated"
 
 def limit_event(kind: str, ident: str) -> Insert:
     """An operator's event about a limit: its id is in the place of an execution's."""
-    about = {
-        "execution_id": Arg(ident),
-        "partition_key": 0,
-        **from_args("namespace", "details"),
-    }
+    about = {"execution_id": Arg(ident), "partition_key": 0, **from_args("namespace", "details")}
     return Emit(OPERATOR_EVENTS, kind, about)
 
 

@@ -45,12 +45,7 @@ UPDATE_QUOTA = Form(
     Update(
         admission.QUOTA,
         admission.UNCHANGED_QUOTA,
-        {
-            **from_args(*_LIMITS),
-            "version": Add(1),
-            "changed_at_ms": Now(),
-            "updated_at_ms": Now(),
-        },
+        {**from_args(*_LIMITS), "version": Add(1), "changed_at_ms": Now(), "updated_at_ms": Now()},
     ),
     limit_event(UPDATED, "quota_policy_id"),
     _OPENS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flowfabric import plan as p
 from flowfabric.model.event import COMPLETION_EVENTS, RESUMABLE, SIGNAL_EVENTS
 from flowfabric.model.waitpoint import BOUND_STATES, OPEN_STATES
@@ -9,6 +11,7 @@ from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.states import entering
 from flowfabric.rules.waits.suspend_forms import SUSPEND_DEDUP
+from flowfabric.rules.waits.waitpoints import SATISFIED
 
 DEDUP = "ff_signal_dedup"
 
@@ -92,25 +95,22 @@ BUFFER = _pair(
     _RECORD,
     _DELIVERED,
 )
-# A change of a suspension changes its execution too, whose version guards both rows.
-_APPENDED = (
-    p.Update(f.EXEC, _STILL_SUSPENDED, {"version": p.Add(1), "last_mutation_at": p.Arg("now")}),
-    p.UpdateMany(f.SUSPENSION, f.THIS_ROW, _SATISFIERS),
-)
-APPEND = _pair(
-    "append_signal",
-    *_APPENDED,
-    p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, _SIGNALLED),
-    _RECORD,
-    _DELIVERED,
-)
-APPEND_MATCHED = _pair(
-    "append_matched_signal",
-    *_APPENDED,
-    p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, _MATCHED_TOO),
-    _RECORD,
-    _DELIVERED,
-)
+
+
+def _append(name: str, changes: Mapping[str, object]) -> tuple[p.Form, p.Form]:
+    """A change of a suspension changes its execution too, whose version guards both rows."""
+    return _pair(
+        name,
+        p.Update(f.EXEC, _STILL_SUSPENDED, {"version": p.Add(1), "last_mutation_at": p.Arg("now")}),
+        p.UpdateMany(f.SUSPENSION, f.THIS_ROW, _SATISFIERS),
+        p.UpdateMany(f.WAITPOINT, _WAITPOINT_KEY, changes),
+        _RECORD,
+        _DELIVERED,
+    )
+
+
+APPEND = _append("append_signal", _SIGNALLED)
+APPEND_MATCHED = _append("append_matched_signal", _MATCHED_TOO)
 
 _RESUMED = p.Update(
     f.EXEC,
@@ -132,13 +132,7 @@ _RESUMABLE = p.Emit(
     },
     p.Arg("now"),
 )
-SATISFIED = {
-    "state": "closed",
-    "close_reason": "resumed",
-    "satisfied_at_ms": p.Arg("now"),
-    "closed_at_ms": p.Arg("now"),
-    "version": p.Add(1),
-}
+
 # The signalled waitpoint and the others are changed apart: one statement changes a row once.
 RESUME_BY_SIGNAL = _pair(
     "resume_by_signal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.plan import Add, Arg, Form, Insert, Update, UpdateMany, Upsert, Wake
+from flowfabric.plan import Add, After, Arg, Form, Insert, Update, Upsert, Wake
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_args, from_args, from_row
 from flowfabric.rules.states import entering
@@ -44,16 +44,8 @@ _SUSPENDED = (
             "current_waitpoint_id": Arg("primary_waitpoint_id"),
         },
     ),
-    UpdateMany(
-        f.ATTEMPT,
-        f.THIS_ATTEMPT,
-        {
-            "attempt_state": "suspended",
-            "suspended_at_ms": Arg("now"),
-            "suspension_id": Arg("suspension_text"),
-            "lease_expires_at_ms": None,
-            **from_row("lease_epoch", "attempt_timeout_remaining_ms"),
-        },
+    f.suspend_attempt(
+        {"suspension_id": Arg("suspension_text")}, at=Arg("now"), lease_epoch=After("lease_epoch")
     ),
     Upsert(
         f.SUSPENSION, {**_OWNER, **_SUSPENSION, "version": 0}, {**_SUSPENSION, "version": Add(1)}
@@ -81,10 +73,6 @@ REMEMBER_SUSPEND_AGAIN = Form(
     Update(
         SUSPEND_DEDUP,
         by_args(*_DEDUP_KEY),
-        {
-            "outcome_json": Arg("outcome_json"),
-            "created_at_ms": Arg("now"),
-            "expires_at_ms": Arg("expires_at_ms"),
-        },
+        {**from_args("outcome_json"), "created_at_ms": Arg("now"), **from_args("expires_at_ms")},
     ),
 )

@@ -21,10 +21,7 @@ from flowfabric.rules.waits import conditions
 
 _STILL_HELD = p.Update(EXEC, HELD, {"last_mutation_at": p.Now()})
 HOLD = p.Form("hold", _STILL_HELD)
-_NEW_WAITPOINT = from_args(
-    "partition_key",
-    "waitpoint_id",
-    "execution_id",
+_BOUND_COLUMNS = (
     "token_kid",
     "token_digest",
     "created_at_ms",
@@ -33,16 +30,13 @@ _NEW_WAITPOINT = from_args(
     "attempt_index",
     "payload_schema",
 )
+_NEW_WAITPOINT = from_args("partition_key", "waitpoint_id", "execution_id", *_BOUND_COLUMNS)
 CREATE_WAITPOINT = p.Form(
     "create_waitpoint",
     _STILL_HELD,
     p.Insert(
         WAITPOINT,
-        {
-            **_NEW_WAITPOINT,
-            "state": "pending",
-            **from_args("required_signal_names", "approvers"),
-        },
+        {**_NEW_WAITPOINT, "state": "pending", **from_args("required_signal_names", "approvers")},
     ),
     p.Wake("waitpoint_expiry", at=p.Arg("expires_at_ms")),
 )
@@ -61,15 +55,7 @@ REBIND_WAITPOINT = p.Form(
         WAITPOINT_UNCHANGED,
         {
             **_ACTIVE,
-            **from_args(
-                "token_kid",
-                "token_digest",
-                "created_at_ms",
-                "expires_at_ms",
-                "waitpoint_key",
-                "attempt_index",
-                "payload_schema",
-            ),
+            **from_args(*_BOUND_COLUMNS),
             **dict.fromkeys(
                 ("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")
             ),
@@ -85,18 +71,19 @@ ACTIVATE_WAITPOINT = p.Form(
         {**_ACTIVE, "expires_at_ms": p.Arg("expires_at_ms"), "version": p.Add(1)},
     ),
 )
+SATISFIED = {
+    "state": "closed",
+    "close_reason": "resumed",
+    "satisfied_at_ms": p.Arg("now"),
+    "closed_at_ms": p.Arg("now"),
+    "version": p.Add(1),
+}
 CONSUME_WAITPOINT = p.Form(
     "consume_waitpoint",
     p.Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
-        {
-            "state": "closed",
-            "close_reason": "resumed",
-            "satisfied_at_ms": p.Arg("now"),
-            "closed_at_ms": p.Arg("now"),
-            "version": p.Add(1),
-        },
+        SATISFIED,
     ),
 )
 TAG_SIGNALS = p.Form(

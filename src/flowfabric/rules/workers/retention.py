@@ -33,48 +33,17 @@ TRIM = Form(
     Delete(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "in", ENDED_PHASES), _NO_OPEN_EDGE)),
     Delete(
         BACKLOG_MEMBER,
-        (
-            *by_row("partition_key", "flow_id"),
-            Cond("execution_id", "=", Arg("wire_id")),
-        ),
+        (*by_row("partition_key", "flow_id"), Cond("execution_id", "=", Arg("wire_id"))),
     ),
-    Delete(
-        KEY,
-        (
-            *by_row("namespace", "idempotency_key", "execution_id"),
-            KEY_TIME_IS_OVER,
-        ),
-    ),
+    Delete(KEY, (*by_row("namespace", "idempotency_key", "execution_id"), KEY_TIME_IS_OVER)),
 )
 TRIM_FLOW = Form("trim_flow", Delete(FLOW, FLOW_UNCHANGED))
-_KEPT = (
-    *by_args("partition_key", "execution_id"),
-    *OF_KEY,
-)
-FORGET_KEY = Form(
-    "forget_idempotency_key",
-    Delete(
-        KEY,
-        (
-            *OF_KEY,
-            Cond("expires_at_ms", "<=", Arg("now")),
-            Cond("execution_id", "=", Arg("execution_id")),
-            Absent(EXEC, _KEPT),
-        ),
-    ),
-)
+_KEPT = (*by_args("partition_key", "execution_id"), *OF_KEY)
+_EXPIRED = (*OF_KEY, Cond("expires_at_ms", "<=", Arg("now")), *by_args("execution_id"))
+FORGET_KEY = Form("forget_idempotency_key", Delete(KEY, (*_EXPIRED, Absent(EXEC, _KEPT))))
 KEEP_KEY = Form(
     "keep_idempotency_key",
-    Update(
-        KEY,
-        (
-            *OF_KEY,
-            Cond("expires_at_ms", "<=", Arg("now")),
-            Cond("execution_id", "=", Arg("execution_id")),
-            Present(EXEC, _KEPT),
-        ),
-        {"expires_at_ms": None},
-    ),
+    Update(KEY, (*_EXPIRED, Present(EXEC, _KEPT)), {"expires_at_ms": None}),
 )
 
 

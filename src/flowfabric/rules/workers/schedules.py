@@ -10,10 +10,7 @@ _KEY = by_args("namespace", "name")
 
 ADD = Form(
     "add_schedule",
-    Insert(
-        SCHEDULE,
-        {**from_args("namespace", "name"), "cursor_ms": Now(), "paused": 0},
-    ),
+    Insert(SCHEDULE, {**from_args("namespace", "name"), "cursor_ms": Now(), "paused": 0}),
 )
 MOVE = Form(
     "move_schedule",
