@@ -278,10 +278,14 @@ def error_of(kind: Kind) -> EngineError:
     return _ERROR_OF[type(kind)](kind)
 
 
+def bad_input(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_INPUT, detail)
+
+
 def invalid(field: str, accepted: str, got: object = None) -> ValidationError:
     """The error for an invalid argument: its field, and what is accepted."""
     shown = "" if got is None else f", got {_short(got)}"
-    return ValidationError(ValidationKind.INVALID_INPUT, f"{field}: {accepted}{shown}")
+    return bad_input(f"{field}: {accepted}{shown}")
 
 
 def _short(value: object) -> str:

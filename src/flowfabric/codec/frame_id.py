@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import ValidationError, bad_input
 
 FrameId = tuple[int, int]
 UpperBound = tuple[int, int | None]
@@ -48,11 +48,11 @@ def upper_bound(text: object, field: str = "to") -> UpperBound | None:
 def after(text: object, field: str = "after") -> FrameId:
     """The id after which a tail begins."""
     if text in (START, END):
-        raise _refused(_NOT_CONCRETE)
+        raise bad_input(_NOT_CONCRETE)
     try:
         ts_ms, seq = _concrete(text, field, _AFTER_ACCEPTED)
     except ValidationError as error:
-        raise _refused(f"{_NOT_CONCRETE}: {error.detail}") from None
+        raise bad_input(f"{_NOT_CONCRETE}: {error.detail}") from None
     return ts_ms, seq or 0
 
 
@@ -62,28 +62,24 @@ def check_range(lower: FrameId | None, upper: UpperBound | None) -> None:
     ts_ms, seq = upper
     if lower > (ts_ms, MAX_NUMBER if seq is None else seq):
         shown = str(ts_ms) if seq is None else frame_id(ts_ms, seq)
-        raise _refused(f"from: at or before to ({shown}), got {frame_id(*lower)}")
+        raise bad_input(f"from: at or before to ({shown}), got {frame_id(*lower)}")
 
 
 def _concrete(text: object, field: str, accepted: str) -> UpperBound:
     if not isinstance(text, str):
-        raise _refused(
+        raise bad_input(
             f"{field}: invalid stream cursor: text expected, got {type(text).__name__}; {accepted}"
         )
     if not text:
-        raise _refused(f"{field}: must not be empty; {accepted}")
+        raise bad_input(f"{field}: must not be empty; {accepted}")
     if text in ("-", "+"):
-        raise _refused(f"{field}: {text!r} is an internal marker, use start/end; {accepted}")
+        raise bad_input(f"{field}: {text!r} is an internal marker, use start/end; {accepted}")
     found = _CONCRETE.match(text) if len(text) <= MAX_CURSOR_CHARS else None
     if found is None:
-        raise _refused(f"{field}: invalid stream cursor {text[:MAX_CURSOR_CHARS]!a}; {accepted}")
+        raise bad_input(f"{field}: invalid stream cursor {text[:MAX_CURSOR_CHARS]!a}; {accepted}")
     ts_ms, seq = int(found[1]), None if found[2] is None else int(found[2])
     if ts_ms > MAX_SENT or (seq or 0) > MAX_SENT:
-        raise _refused(
+        raise bad_input(
             f"{field}: invalid stream cursor {text!a}: numbers up to {MAX_SENT}; {accepted}"
         )
     return min(ts_ms, MAX_NUMBER), None if seq is None else min(seq, MAX_NUMBER)
-
-
-def _refused(detail: str) -> ValidationError:
-    return ValidationError(ValidationKind.INVALID_INPUT, detail)

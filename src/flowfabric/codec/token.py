@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import ValidationError, ValidationKind, bad_input
 from flowfabric.ids import ExecutionId
 from flowfabric.model.signing_key import HmacKey
 
@@ -75,9 +75,7 @@ def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:
 def signing_key(keys: Sequence[HmacKey]) -> HmacKey:
     found = active_key(keys)
     if found is None:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT, "hmac_secret_not_initialized: ff_waitpoint_hmac empty"
-        )
+        raise bad_input("hmac_secret_not_initialized: ff_waitpoint_hmac empty")
     return found
 
 

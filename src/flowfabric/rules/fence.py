@@ -116,7 +116,7 @@ def check_fence(
     if execution is None:
         return Reject(errors.NotFound("execution"))
     if fence is None and source != OPERATOR_OVERRIDE:
-        return Reject(errors.ValidationError(errors.ValidationKind.INVALID_INPUT, "fence_required"))
+        return Reject(errors.bad_input("fence_required"))
     if fence is not None and execution.expired_epoch == fence.lease_epoch:
         return Reject(errors.StateError(errors.StateKind.LEASE_EXPIRED))
     refused = _check_live(snapshot, execution, marks=True)

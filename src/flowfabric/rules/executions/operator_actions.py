@@ -103,7 +103,7 @@ def _stale(
             f"cancel_execution: execution_id={execution.id}: "
             "lease_epoch required when source != operator_override and execution is active"
         )
-        return errors.ValidationError(errors.ValidationKind.INVALID_INPUT, detail)
+        return errors.bad_input(detail)
     if args.lease_epoch != execution.lease_epoch or (
         args.lease_id is not None and args.lease_id != execution.current_lease_id
     ):

@@ -177,7 +177,7 @@ def reclaim(
             f"reclaim_execution: grant worker_id={grant.worker_id} "
             f"mismatches caller {args.worker_id}"
         )
-        return Reject(errors.ValidationError(errors.ValidationKind.INVALID_INPUT, detail))
+        return Reject(errors.bad_input(detail))
     if snapshot.live_grant is None:
         return Commit(drop_expired(grant.partition_key, grant.execution_id), GrantNotFound(ident))
     if execution is None:

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import EngineError, NotFound, ValidationError, ValidationKind
+from flowfabric.errors import EngineError, NotFound, bad_input
 from flowfabric.ids import ExecutionId
 from flowfabric.model import budget as model
 from flowfabric.model.lease import HandleFields
@@ -180,7 +180,7 @@ def _over(
             found.narrow(before, at_most=at_most)
         if not hard:
             detail = f"{dimension}: {current} + {delta} is above {model.MAX_AMOUNT}"
-            return ValidationError(ValidationKind.INVALID_INPUT, detail)
+            return bad_input(detail)
         found.hard += 1
         found.hard_dimension = dimension
         return model.HardBreach(dimension, current, hard)

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from flowfabric.errors import Corruption, ValidationError, ValidationKind
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, bad_input
 from flowfabric.model import stream as model
 
 Document = dict[str, object]
@@ -27,7 +27,7 @@ def parse_patch(raw: bytes) -> Document:
     try:
         patch = _decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise _refused(f"summary patch not valid JSON: {error}") from None
+        raise bad_input(f"summary patch not valid JSON: {error}") from None
     if not isinstance(patch, dict):
         raise _no_object()
     if depth > model.MAX_PATCH_DEPTH:
@@ -94,15 +94,11 @@ def _nesting(raw: bytes) -> int:
 
 
 def _too_deep() -> ValidationError:
-    return _refused("patch_depth_exceeded")
+    return bad_input("patch_depth_exceeded")
 
 
 def _no_object() -> ValidationError:
-    return _refused("patch must be a JSON object")
-
-
-def _refused(detail: str) -> ValidationError:
-    return ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return bad_input("patch must be a JSON object")
 
 
 def _corrupt(detail: str) -> Corruption:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.errors import Corruption, ValidationError, ValidationKind
+from flowfabric.errors import Corruption, bad_input
 from flowfabric.model import waitpoint as model
 
 VETO = "veto"
@@ -26,10 +26,6 @@ class Arrived(Struct, frozen=True):
     source_type: str
     source_identity: str
     link: str = ""
-
-
-def refused(detail: str) -> ValidationError:
-    return ValidationError(ValidationKind.INVALID_INPUT, detail)
 
 
 def encode(condition: model.Condition) -> str:
@@ -106,9 +102,9 @@ def check_shape(condition: model.Condition) -> None:
     for count, (path, node) in enumerate(nodes(condition), 1):
         where = f"at path {path or '<root>'}"
         if count > model.MAX_CONDITION_NODES:
-            raise refused(f"condition has more than {model.MAX_CONDITION_NODES} nodes")
+            raise bad_input(f"condition has more than {model.MAX_CONDITION_NODES} nodes")
         if isinstance(node, model.AllOf) and not node.members:
-            raise refused(f"allof_empty_members {where}")
+            raise bad_input(f"allof_empty_members {where}")
         if isinstance(node, model.Count):
             _check_count(node, where)
 
@@ -117,7 +113,7 @@ def _check_depth(condition: model.Condition, path: str, depth: int) -> None:
     if not isinstance(condition, model.AllOf | model.Count):
         return
     if depth > model.MAX_CONDITION_DEPTH:
-        raise refused(
+        raise bad_input(
             f"depth {depth} exceeds cap {model.MAX_CONDITION_DEPTH} at path {path or '<root>'}"
         )
     for at, member in enumerate(condition.members if isinstance(condition, model.AllOf) else ()):
@@ -126,12 +122,12 @@ def _check_depth(condition: model.Condition, path: str, depth: int) -> None:
 
 def _check_count(node: model.Count, where: str) -> None:
     if node.n < 1:
-        raise refused(f"count_n_zero {where}")
+        raise bad_input(f"count_n_zero {where}")
     if not node.waitpoints:
-        raise refused(f"count_waitpoints_empty {where}")
+        raise bad_input(f"count_waitpoints_empty {where}")
     if node.count_kind is model.CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
         most = f"waitpoints.len()={len(node.waitpoints)}"
-        raise refused(f"count_exceeds_waitpoint_set: n={node.n} > {most} {where}")
+        raise bad_input(f"count_exceeds_waitpoint_set: n={node.n} > {most} {where}")
 
 
 def referenced(condition: model.Condition) -> list[str]:

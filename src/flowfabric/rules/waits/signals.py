@@ -15,6 +15,7 @@ from flowfabric.errors import (
     StateKind,
     ValidationError,
     ValidationKind,
+    bad_input,
 )
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import PublicState
@@ -108,14 +109,11 @@ def _refused(snapshot: Delivery, args: DeliverSignalArgs, *, pending: bool) -> E
             conditions.decode(snapshot.suspension.condition), snapshot.waitpoint.waitpoint_key
         )
     if names and name not in names:
-        return ValidationError(
-            ValidationKind.INVALID_INPUT,
-            f"signal_name: one of {', '.join(names)}, got {name!r:.80}",
-        )
+        return bad_input(f"signal_name: one of {', '.join(names)}, got {name!r:.80}")
     if schema is None or (args.payload is None and name == REJECTED and REJECTED in names):
         return None
     wrong = payload_schema.mismatch(schema, args.payload)
-    return None if wrong is None else ValidationError(ValidationKind.INVALID_INPUT, wrong)
+    return None if wrong is None else bad_input(wrong)
 
 
 def check_source(args: DeliverSignalArgs) -> EngineError | None:
@@ -123,10 +121,7 @@ def check_source(args: DeliverSignalArgs) -> EngineError | None:
     if args.source_type.strip().lower() not in ENGINE_SOURCES:
         return None
     reserved = " and ".join(ENGINE_SOURCES)
-    return ValidationError(
-        ValidationKind.INVALID_INPUT,
-        f"source_type: any except {reserved}, got {args.source_type!r:.80}",
-    )
+    return bad_input(f"source_type: any except {reserved}, got {args.source_type!r:.80}")
 
 
 def _judged(snapshot: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
+from flowfabric.errors import (
+    Conflict,
+    ConflictKind,
+    EngineError,
+    ValidationError,
+    ValidationKind,
+    bad_input,
+)
 from flowfabric.model import signing_key as model
 from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Plan, Update
 from flowfabric.rules.columns import by_args, from_args
@@ -57,20 +64,14 @@ def _is_short_text(kid: str) -> bool:
 
 def check_seed(kid: object, secret_hex: object) -> None:
     if not isinstance(kid, str) or not kid:
-        raise ValidationError(ValidationKind.INVALID_INPUT, "kid must be non-empty")
+        raise bad_input("kid must be non-empty")
     if not _is_short_text(kid):
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT, f"kid must be text of at most {MAX_KID_BYTES} bytes"
-        )
+        raise bad_input(f"kid must be text of at most {MAX_KID_BYTES} bytes")
     if ":" in kid:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT,
-            "kid must not contain ':' (token wire shape is `<kid>:<hex>`)",
-        )
+        raise bad_input("kid must not contain ':' (token wire shape is `<kid>:<hex>`)")
     if not is_secret(secret_hex):
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT,
-            "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero",
+        raise bad_input(
+            "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero"
         )
 
 
@@ -85,7 +86,7 @@ def seed(keys: Sequence[model.HmacKey], kid: str, secret: bytes, now: int) -> De
             f'seed_waitpoint_hmac_secret: a different kid "{other.kid}" is already active; '
             "use rotate_waitpoint_hmac_secret_all to change kid"
         )
-        return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail))
+        return Reject(bad_input(detail))
     return Commit(ADD_KEY(kid=kid, secret=secret, now=now), model.Seeded(kid))
 
 

@@ -36,25 +36,25 @@ _BLOCKED_BY = {
 def check_args(args: model.SuspendArgs, now_ms: int) -> errors.EngineError | None:
     """Checks the arguments alone, in the documented order."""
     if not args.waitpoints:
-        return conditions.refused("waitpoints_empty")
+        return errors.bad_input("waitpoints_empty")
     primary, condition = args.waitpoints[0], args.resume_condition
     if (
         isinstance(primary, model.FreshWaitpoint)
         and isinstance(condition, model.Single)
         and key_of(primary) != condition.waitpoint_key
     ):
-        return conditions.refused("waitpoint_key_mismatch")
+        return errors.bad_input("waitpoint_key_mismatch")
     problem = _check_bindings(args)
     if problem is not None:
         return problem
     if isinstance(condition, model.TimeoutOnly) and args.timeout_at is None:
-        return conditions.refused("timeout_only_without_deadline")
+        return errors.bad_input("timeout_only_without_deadline")
     if isinstance(condition, model.Single) and condition.name == "":
-        return conditions.refused("resume_condition: empty signal name (use Wildcard instead)")
+        return errors.bad_input("resume_condition: empty signal name (use Wildcard instead)")
     if args.timeout_at is not None and args.timeout_at + model.LATE_TIMEOUT_MS < (
         now_ms if args.now is None else args.now
     ):
-        return conditions.refused("timeout_at_in_past")
+        return errors.bad_input("timeout_at_in_past")
     try:
         conditions.check_shape(condition)
     except errors.ValidationError as error:
@@ -79,23 +79,23 @@ def _check_bindings(args: model.SuspendArgs) -> errors.EngineError | None:
         return None
     for at, binding in enumerate(args.waitpoints[1:], 1):
         if not isinstance(binding, model.FreshWaitpoint):
-            return conditions.refused(
+            return errors.bad_input(
                 f"additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]"
             )
         if not binding.waitpoint_key:
-            return conditions.refused(f"additional_waitpoint_binding_empty_key at waitpoints[{at}]")
+            return errors.bad_input(f"additional_waitpoint_binding_empty_key at waitpoints[{at}]")
     bound = [
         key_of(binding) for binding in args.waitpoints if isinstance(binding, model.FreshWaitpoint)
     ]
     wanted = conditions.referenced(args.resume_condition)
     missing = next((key for key in wanted if key not in bound), None)
     if missing is not None and isinstance(args.waitpoints[0], model.FreshWaitpoint):
-        return conditions.refused(f"referenced_waitpoint_key_missing_binding: {missing}")
+        return errors.bad_input(f"referenced_waitpoint_key_missing_binding: {missing}")
     extra = next((key for key in bound if key not in wanted), None)
     if extra is not None:
-        return conditions.refused(f"extra_binding_not_referenced_by_condition: {extra}")
+        return errors.bad_input(f"extra_binding_not_referenced_by_condition: {extra}")
     if isinstance(args.waitpoints[0], model.UsePending):
-        return conditions.refused("use_pending_with_extras_unsupported")
+        return errors.bad_input("use_pending_with_extras_unsupported")
     return None
 
 
@@ -168,7 +168,7 @@ def _check_pending(
         return errors.ValidationError(errors.ValidationKind.WAITPOINT_NOT_TOKEN_BOUND)
     condition = args.resume_condition
     if isinstance(condition, model.Single) and condition.waitpoint_key != stored.waitpoint_key:
-        return conditions.refused("waitpoint_key_mismatch")
+        return errors.bad_input("waitpoint_key_mismatch")
     return None
 
 
