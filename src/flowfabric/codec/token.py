@@ -1,7 +1,4 @@
-"""Waitpoint tokens: `kid:hex`, where hex is the HMAC-SHA256 of kid, execution and waitpoint.
-
-The holder of a token may signal its waitpoint.
-"""
+"""Waitpoint tokens, which allow a signal: `kid:hex`, an HMAC of kid, execution and waitpoint."""
 
 from __future__ import annotations
 

@@ -193,10 +193,7 @@ class Reconciliation(Struct, frozen=True):
 
 
 class StoredLimits(Limits, frozen=True):
-    """The content of `policy_json`. `formerly`: former hard limits that were lowered; 0 is none.
-
-    Usage that was counted under them may be above the current limit.
-    """
+    """The content of `policy_json`. `formerly`: lowered hard limits, up to which usage may be."""
 
     formerly: dict[str, int] = {}
 

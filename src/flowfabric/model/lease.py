@@ -78,10 +78,7 @@ class ClaimPolicy(Struct, frozen=True, gc=False):
 
 
 class Work(Struct, frozen=True, gc=False):
-    """A claimed execution with everything needed to run it.
-
-    `time_used_ms` is how long its attempt has run before; this counts towards its timeout.
-    """
+    """A claimed execution. `time_used_ms`: the part of its timeout that was used before."""
 
     handle: Handle
     execution_id: ExecutionId

@@ -18,10 +18,7 @@ LONG_WRITING_MS = 10_000
 
 
 class LongWriter(Struct, frozen=True, tag="long_writer"):
-    """A transaction, of any client of the server, that has been writing for long.
-
-    Later events are not delivered until it ends, as it may hold a smaller event number.
-    """
+    """A long write transaction of any client; later events are not delivered until it ends."""
 
     pid: int
     for_ms: int

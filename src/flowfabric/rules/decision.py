@@ -46,10 +46,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True, gc=False):
-    """Commits `first` and then `plan`, all or nothing.
-
-    The answer is `result`; a callable is applied to what the commit returned.
-    """
+    """Commits `first` and `plan` together. A callable `result` is applied to what was returned."""
 
     plan: Plan
     result: Any | Callable[[Applied], Any] = None

@@ -83,10 +83,7 @@ def attempt_timed_out(execution: Execution, snapshot: Snapshot) -> bool:
 
 
 def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True) -> Reject | None:
-    """None when the lease of the handle is current and live.
-
-    `marks`: a refusal for an expired lease also marks the lease as expired.
-    """
+    """None for a current, live lease. `marks`: a refusal marks an expired lease as expired."""
     execution = snapshot.execution
     if execution is None:
         return Reject(errors.NotFound("execution", handle.execution_id))

@@ -116,10 +116,7 @@ def lease_event(kind: str, reason: str) -> p.Insert:
 
 
 def held_event(kind: str, reason: str | None = None, *, at: p.Now | p.Arg = _NOW) -> p.Insert:
-    """An event about the lease the caller named; the guard has compared it with the row.
-
-    The store does not have to read the row before it changes.
-    """
+    """An event about the lease the caller named, which the guard has compared with the row."""
     return _lease_event(kind, p.Arg("lease_id"), p.Arg("worker_instance_id"), at, reason=reason)
 
 

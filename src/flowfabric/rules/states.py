@@ -235,11 +235,7 @@ def public_state(lifecycle_phase: str, eligibility_state: str, terminal_outcome:
 
 
 def canonical(column: str, stored: str) -> str:
-    """The public value of a stored state.
-
-    Older stores have spellings of their own. The only alias written by this version is the
-    phase of a cancelled execution.
-    """
+    """The public value of a stored state. This version writes one alias, the phase `cancelled`."""
     return _ALIASES.get(column, {}).get(stored, stored)
 
 

@@ -66,10 +66,7 @@ ADMITTING = {form: _counted(form) for form in (CLAIM_ONE, RECLAIM_SAME, RECLAIM,
 
 
 class Capacity(Struct, frozen=True):
-    """How many more executions a quota admits; None is unlimited.
-
-    At 0, `why` is the limit that was reached, and `opens_at_ms` when that may change.
-    """
+    """How many more executions a quota admits; None is unlimited. At 0: why, and until when."""
 
     left: int | None = None
     why: str = ""
@@ -143,10 +140,7 @@ def breach_of(budget: BudgetState) -> Breach | None:
 
 
 def admitted(snapshot: Snapshot, decision: Decision) -> Decision:
-    """The decision, if the limits of the execution allow it.
-
-    A holder of a slot or a reservation is admitted already.
-    """
+    """The decision, if the limits allow it. Holders of a slot or a reservation are admitted."""
     standing, execution = snapshot.standing, snapshot.execution
     if standing is None or not isinstance(decision, Commit) or decision.plan.form not in ADMITTING:
         return decision
@@ -246,10 +240,7 @@ def distribute(
     over: Mapping[str, Breach],
     now_ms: int,
 ) -> Distribution:
-    """Gives each execution in queue order to the first request that can run it.
-
-    Capabilities are compared first, then budgets, then the capacity of the gate.
-    """
+    """Gives each execution to the first able request, if its budgets and then its gate allow it."""
     unmet = [request.wanted for request in requests]
     active = list(range(len(requests)))
     left = dict(rooms)

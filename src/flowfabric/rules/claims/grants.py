@@ -149,10 +149,7 @@ def check_blocking_reason(reason: str) -> ValidationError | None:
 def block(
     snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, blocked_on: str | None = None
 ) -> Decision:
-    """A rejection by state is an answer, not an error: the scheduler only logs it.
-
-    An execution that waits for a quota is blocked on its own quota by default.
-    """
+    """A rejection by state is an answer. By default, a wait for a quota is for its own."""
     bad = check_blocking_reason(reason)
     if bad is not None:
         return Reject(bad)

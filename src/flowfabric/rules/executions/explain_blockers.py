@@ -235,10 +235,7 @@ def _called(budget: model.Budget) -> str:
 
 
 def refused_report(looked: model.Looked) -> list[model.Reason]:
-    """A usage report of the execution was refused by a budget, which may have capacity for less.
-
-    Other spent budgets follow.
-    """
+    """The budget that refused a usage report of the execution, then other spent budgets."""
     execution = looked.execution
     prefix, _, ident = (execution.blocked_on or "").rpartition(REFUSED)
     budget = next((each for each in looked.budgets if each.budget_id == ident), None)

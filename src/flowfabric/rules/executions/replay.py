@@ -140,10 +140,7 @@ def _not_replayable(execution: Execution) -> StateError | None:
 
 
 def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> EngineError | None:
-    """A member cannot be replayed once retention has removed one of its upstream members.
-
-    It would wait for that member, or read its result.
-    """
+    """The error for a member that would wait for, or read, an upstream member that was removed."""
     removed = next((each for each in upstreams if each not in kept), None)
     if removed is None:
         return None

@@ -50,10 +50,7 @@ def end_forms(
     raised: f.Columns | None = None,
     guards: tuple[p.Guard, ...] = (),
 ) -> Endings:
-    """`closing` closes the attempt, then its waits. `raised`: written while an attempt is open.
-
-    `guards` are added to those of a lease.
-    """
+    """`closing` closes attempt and waits. `raised`: for an open attempt. `guards`: for a lease."""
     leased, open_attempt, between, pending = names
     over: f.Columns = {**ended, "attempt_state": "attempt_terminal"}
     closed = {**over, **(raised or {})}

@@ -128,10 +128,7 @@ REQUEUE = Form(
 
 
 def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
-    """An execution that is not reclaimed within the grace period returns to its lane.
-
-    The next claim continues the same attempt.
-    """
+    """Returns an execution to its lane after the grace period; its attempt continues."""
     execution = snapshot.execution
     if (
         execution is None

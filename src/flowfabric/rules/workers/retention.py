@@ -56,10 +56,7 @@ def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan
 
 
 def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
-    """Whether a member of the flow, or the parent of its children, has not ended.
-
-    Unfinished work may read the members.
-    """
+    """Whether a member of the flow, or the parent of its children, may still read the members."""
     parent = () if parent_phase is None else (parent_phase,)
     return any(phase not in ENDED_PHASES for phase in (*phases, *parent))
 
