@@ -58,11 +58,11 @@ def again(
     stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID
 ) -> str | None:
     """The token of a waitpoint, made with the same key again; None if that key is gone."""
-    key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), kid.encode())), None)
+    key = next((key for key in keys if _same(key.kid, kid)), None)
     if key is None or not stored:
         return None
     token = mint(key, execution, waitpoint)
-    return token if hmac.compare_digest(sealed(token).encode(), stored.encode()) else None
+    return token if _same(sealed(token), stored) else None
 
 
 def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:
@@ -93,33 +93,27 @@ def verify(
         raise _refused("invalid_token")
     if active_key(keys) is None:
         raise _refused("hmac_secret_not_initialized")
-    key = next(
-        (key for key in keys if hmac.compare_digest(key.kid.encode(), shape[1].encode())), None
-    )
+    key = next((key for key in keys if _same(key.kid, shape[1])), None)
     if key is None:
         raise _refused("invalid_token")
-    if not key.active and (
-        key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now_ms
-    ):
+    if not key.active and key.is_over(now_ms):
         raise _refused("token_expired")
-    good = hmac.compare_digest(
-        _digest(key, execution, waitpoint).encode(), shape[2].lower().encode()
-    )
-    same = hmac.compare_digest((stored or "").encode(), token.encode())
+    good = _same(_digest(key, execution, waitpoint), shape[2].lower())
+    same = _same(stored or "", token)
     if good and same:
         return ""
-    links = [
-        each
-        for each in approvers
-        if hmac.compare_digest(mint(key, execution, waitpoint, each).encode(), token.encode())
-    ]
+    links = [each for each in approvers if _same(mint(key, execution, waitpoint, each), token)]
     if not (links and _is_of(stored or "", key)):
         raise _refused("invalid_token")
     return links[0]
 
 
 def _is_of(token: str, key: HmacKey) -> bool:
-    return hmac.compare_digest(token.partition(":")[0].encode(), key.kid.encode())
+    return _same(token.partition(":")[0], key.kid)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
 
 
 def _refused(code: str) -> ValidationError:

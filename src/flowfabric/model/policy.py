@@ -70,6 +70,9 @@ class RetentionPolicy(Struct, frozen=True, omit_defaults=True):
     failed_ms: Duration | None = None
 
 
+_NO_TIMEOUTS, _NO_AGES = TimeoutPolicy(), RetentionPolicy()
+
+
 class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Every field is optional."""
 
@@ -95,36 +98,29 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def attempt_timeout_ms(self) -> int | None:
-        return (self.timeout_policy.attempt_timeout_ms or None) if self.timeout_policy else None
+        return (self.timeout_policy or _NO_TIMEOUTS).attempt_timeout_ms or None
 
     @property
     def execution_deadline_ms(self) -> int | None:
-        return (self.timeout_policy.execution_deadline_ms or None) if self.timeout_policy else None
+        return (self.timeout_policy or _NO_TIMEOUTS).execution_deadline_ms or None
 
     @property
     def reclaim_limit(self) -> int:
-        if self.max_reclaim_count is not None:
-            return self.max_reclaim_count
-        stated = self.timeout_policy.max_reclaim_count if self.timeout_policy else None
-        return 100 if stated is None else stated
+        stated = (self.max_reclaim_count, (self.timeout_policy or _NO_TIMEOUTS).max_reclaim_count)
+        return next((limit for limit in stated if limit is not None), 100)
 
     @property
     def retention_ttl_ms(self) -> int | None:
-        return self._age(
-            None if self.retention_policy is None else self.retention_policy.completed_ms
-        )
+        return self._age((self.retention_policy or _NO_AGES).completed_ms)
 
     @property
     def failed_retention_ttl_ms(self) -> int | None:
-        return self._age(None if self.retention_policy is None else self.retention_policy.failed_ms)
+        return self._age((self.retention_policy or _NO_AGES).failed_ms)
 
     def _age(self, own: int | None) -> int | None:
         """The age of the retention policy, or else `stream_policy.retention_ttl_ms`."""
-        return (
-            own
-            if own is not None or self.stream_policy is None
-            else self.stream_policy.retention_ttl_ms
-        )
+        stream = self.stream_policy
+        return own if own is not None or stream is None else stream.retention_ttl_ms
 
 
 PolicyInput = ExecutionPolicy | Mapping[str, object] | str | bytes | None
@@ -173,16 +169,11 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
         raise _bad_policy(f"{_path(str(error))}:invalid") from None
     if policy.retry_policy is not None:
         _check_backoff(policy.retry_policy.backoff)
-    if (
-        policy.suspension_policy is not None
-        and policy.suspension_policy.timeout_behavior not in tuple(TimeoutBehavior)
-    ):
+    waits = policy.suspension_policy
+    if waits is not None and waits.timeout_behavior not in tuple(TimeoutBehavior):
         raise _bad_policy("suspension_policy.timeout_behavior:invalid")
-    return (
-        _with_plain_ids(policy)
-        if policy.budget_ids or policy.quota_policy_id is not None
-        else policy
-    )
+    names_limits = policy.budget_ids or policy.quota_policy_id is not None
+    return _with_plain_ids(policy) if names_limits else policy
 
 
 def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:

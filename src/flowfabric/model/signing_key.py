@@ -14,6 +14,9 @@ class HmacKey(Struct, frozen=True):
     expires_at_ms: int | None
     secret: bytes
 
+    def is_over(self, now_ms: int) -> bool:
+        return self.expires_at_ms is None or self.expires_at_ms <= 0 or self.expires_at_ms < now_ms
+
     def __repr__(self) -> str:
         return f"HmacKey({self.kid!r}, active={bool(self.active)})"
 

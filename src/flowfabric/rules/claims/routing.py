@@ -14,9 +14,13 @@ WAITING = "waiting_for_capable_worker"
 NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
 
 
+def _is_covered(waiting: Routed, offered: Collection[str]) -> bool:
+    return set(waiting.required_capabilities) <= set(offered)
+
+
 def not_covered_by(heads: Iterable[Routed], offered: Collection[str]) -> list[Routed]:
     """The executions that a worker with these capabilities cannot run."""
-    return [head for head in heads if not set(head.required_capabilities) <= set(offered)]
+    return [head for head in heads if not _is_covered(head, offered)]
 
 
 def uncovered(
@@ -26,50 +30,35 @@ def uncovered(
 
     A namespace without registered workers is left alone.
     """
-    known, offers = {worker.namespace for worker in live}, [set(offered) for offered in asking]
+    known, offers = {worker.namespace for worker in live}, list(asking)
     return [
         w
         for w in waiting
         if w.namespace in known
         and not registry.covers(live, w.namespace, w.required_capabilities)
-        and not any(set(w.required_capabilities) <= offered for offered in offers)
+        and not any(_is_covered(w, offered) for offered in offers)
     ]
 
 
 def covered(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Routed]:
     """The parked executions that one live worker of their namespace can run."""
-    return [
-        w
-        for w in waiting
-        if w.blocking_reason == WAITING
-        and registry.covers(live, w.namespace, w.required_capabilities)
-    ]
+    parked = [w for w in waiting if w.blocking_reason == WAITING]
+    return [w for w in parked if registry.covers(live, w.namespace, w.required_capabilities)]
 
 
 def covered_by(waiting: Iterable[Routed], namespace: str, offered: Collection[str]) -> list[Routed]:
     """The parked executions of a namespace that a worker with these capabilities can run."""
-    return [
-        w
-        for w in waiting
-        if w.blocking_reason == WAITING
-        and w.namespace == namespace
-        and set(w.required_capabilities) <= set(offered)
-    ]
+    parked = [w for w in waiting if w.blocking_reason == WAITING]
+    return [w for w in parked if w.namespace == namespace and _is_covered(w, offered)]
 
 
 def claimable(
     waiting: Iterable[Routed], lane: str, namespace: str | None, offered: Collection[str]
 ) -> list[Routed]:
     """The parked executions that a claimer of this lane can run, registered or not."""
-    return [
-        w
-        for w in waiting
-        if w.lane_id == lane
-        and (namespace is None or w.namespace == namespace)
-        and w.blocking_reason == WAITING
-        and w.required_capabilities
-        and set(w.required_capabilities) <= set(offered)
-    ]
+    parked = [w for w in waiting if w.blocking_reason == WAITING and w.lane_id == lane]
+    theirs = [w for w in parked if namespace in (None, w.namespace) and w.required_capabilities]
+    return [w for w in theirs if _is_covered(w, offered)]
 
 
 def park(waiting: Routed, now: int) -> Plan:

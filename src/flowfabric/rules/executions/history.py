@@ -175,10 +175,9 @@ class EventReader:
         core = self._life.core
         if what is What.RETRIED:
             tried = next((t for t in self._life.tries if t.attempt_index == self.attempt), None)
-            pending = (
-                core.attempt_state == "pending_retry_attempt" and core.attempt_index == self.attempt
-            )
-            return _known(reason=_failure(tried), next_ms=core.delay_until_ms if pending else None)
+            pending = (core.attempt_state, core.attempt_index)
+            is_next = pending == ("pending_retry_attempt", self.attempt)
+            return _known(reason=_failure(tried), next_ms=core.delay_until_ms if is_next else None)
         return {}
 
     def _requester(self, kind: str) -> Details:
@@ -211,12 +210,8 @@ def row_lines(life: Life) -> Iterator[Line]:
     row is dropped: see `without_repeats`.
     """
     core = life.core
-    made = _known(
-        by=core.creator_identity,
-        lane=core.lane_id,
-        kind=core.execution_kind,
-        namespace=core.namespace,
-    )
+    by, lane, kind = core.creator_identity, core.lane_id, core.execution_kind
+    made = _known(by=by, lane=lane, kind=kind, namespace=core.namespace)
     delay = _known(until_ms=None if life.tries else core.delay_until_ms)
     created = {**made, "priority": core.priority, **delay}
     yield _row(core, 0, core.created_at_ms, What.CREATED, created)

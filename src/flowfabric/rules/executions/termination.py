@@ -30,14 +30,8 @@ class Endings(NamedTuple):
         return self.between if execution.total_attempt_count else self.pending
 
     def plan(self, execution: Execution, reason: str, now: int, **more: str) -> p.Plan:
-        values = {
-            **f.named(execution),
-            **f.lease_of(execution),
-            "reason": reason,
-            "now": now,
-            **more,
-        }
-        return self.form(execution)(**values)
+        lease = f.lease_of(execution)
+        return self.form(execution).of(execution, **lease, reason=reason, now=now, **more)
 
 
 def end_forms(
@@ -54,24 +48,16 @@ def end_forms(
     leased, open_attempt, between, pending = names
     over: f.Columns = {**ended, "attempt_state": "attempt_terminal"}
     closed = {**over, **(raised or {})}
-    rest: tuple[p.Step, ...] = (f.drop_grant(), *done)
+
+    def form(name: str, changes: f.Columns, *steps: p.Step) -> p.Form:
+        return p.Form(name, p.Update(f.EXEC, f.UNCHANGED, changes), *steps, f.drop_grant(), *done)
+
+    held = p.Update(f.EXEC, (*f.UNCHANGED, *guards), closed)
     return Endings(
-        p.Form(
-            leased,
-            p.Update(f.EXEC, (*f.UNCHANGED, *guards), closed),
-            closing[0],
-            f.drop_grant(),
-            revoked,
-            *done,
-        ),
-        p.Form(
-            open_attempt,
-            p.Update(f.EXEC, f.UNCHANGED, {**closed, **f.NOT_WAITING}),
-            *closing,
-            *rest,
-        ),
-        p.Form(between, p.Update(f.EXEC, f.UNCHANGED, over), *rest),
-        p.Form(pending, p.Update(f.EXEC, f.UNCHANGED, ended), *rest),
+        p.Form(leased, held, closing[0], f.drop_grant(), revoked, *done),
+        form(open_attempt, {**closed, **f.NOT_WAITING}, *closing),
+        form(between, over),
+        form(pending, ended),
     )
 
 

@@ -100,15 +100,10 @@ def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> Eng
         return ValidationError(
             ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs, not all zero"
         )
-    if (
-        not isinstance(grace_ms, int)
-        or isinstance(grace_ms, bool)
-        or not 0 <= grace_ms <= MAX_GRACE_MS
-    ):
-        return ValidationError(
-            ValidationKind.INVALID_GRACE_MS, f"a whole number from 0 to {MAX_GRACE_MS}"
-        )
-    return None
+    if type(grace_ms) is int and 0 <= grace_ms <= MAX_GRACE_MS:
+        return None
+    accepted = f"a whole number from 0 to {MAX_GRACE_MS}"
+    return ValidationError(ValidationKind.INVALID_GRACE_MS, accepted)
 
 
 def rotate(
@@ -119,21 +114,13 @@ def rotate(
         return Conflict(ConflictKind.ROTATION_CONFLICT, new_kid)
     if known is not None and known.active:
         return model.RotationNoop(new_kid)
-    current = next((key for key in keys if key.active), None)
-    expired = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
+    current = next((key.kid for key in keys if key.active), None)
+    expired = [key for key in keys if not key.active and key.kid != new_kid and key.is_over(now)]
     plans = [DROP_KEY(kid=key.kid) for key in expired]
     plans += [RETIRE_KEY(kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active]
-    if known is None:
-        plans.append(ADD_KEY(kid=new_kid, secret=secret, now=now))
-    else:
-        plans.append(REVIVE_KEY(kid=new_kid, now=now))
-    return Rotation(
-        plans, model.Rotated(None if current is None else current.kid, new_kid, len(expired))
-    )
-
-
-def _is_over(key: model.HmacKey, now: int) -> bool:
-    return key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now
+    add = ADD_KEY(kid=new_kid, secret=secret, now=now)
+    plans.append(add if known is None else REVIVE_KEY(kid=new_kid, now=now))
+    return Rotation(plans, model.Rotated(current, new_kid, len(expired)))
 
 
 def listing(keys: Sequence[model.HmacKey], now: int) -> model.KidListing:

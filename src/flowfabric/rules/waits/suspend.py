@@ -51,9 +51,8 @@ def check_args(args: model.SuspendArgs, now_ms: int) -> errors.EngineError | Non
         return errors.bad_input("timeout_only_without_deadline")
     if isinstance(condition, model.Single) and condition.name == "":
         return errors.bad_input("resume_condition: empty signal name (use Wildcard instead)")
-    if args.timeout_at is not None and args.timeout_at + model.LATE_TIMEOUT_MS < (
-        now_ms if args.now is None else args.now
-    ):
+    now = now_ms if args.now is None else args.now
+    if args.timeout_at is not None and args.timeout_at + model.LATE_TIMEOUT_MS < now:
         return errors.bad_input("timeout_at_in_past")
     try:
         conditions.check_shape(condition)
@@ -78,25 +77,21 @@ def _check_bindings(args: model.SuspendArgs) -> errors.EngineError | None:
     if len(args.waitpoints) == 1:
         return None
     for at, binding in enumerate(args.waitpoints[1:], 1):
+        where = f"at waitpoints[{at}]"
         if not isinstance(binding, model.FreshWaitpoint):
-            return errors.bad_input(
-                f"additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]"
-            )
+            return errors.bad_input(f"additional_waitpoint_binding_must_be_fresh {where}")
         if not binding.waitpoint_key:
-            return errors.bad_input(f"additional_waitpoint_binding_empty_key at waitpoints[{at}]")
-    bound = [
-        key_of(binding) for binding in args.waitpoints if isinstance(binding, model.FreshWaitpoint)
-    ]
+            return errors.bad_input(f"additional_waitpoint_binding_empty_key {where}")
+    is_fresh = isinstance(args.waitpoints[0], model.FreshWaitpoint)
+    bound = [key_of(each) for each in args.waitpoints if isinstance(each, model.FreshWaitpoint)]
     wanted = conditions.referenced(args.resume_condition)
     missing = next((key for key in wanted if key not in bound), None)
-    if missing is not None and isinstance(args.waitpoints[0], model.FreshWaitpoint):
+    if missing is not None and is_fresh:
         return errors.bad_input(f"referenced_waitpoint_key_missing_binding: {missing}")
     extra = next((key for key in bound if key not in wanted), None)
     if extra is not None:
         return errors.bad_input(f"extra_binding_not_referenced_by_condition: {extra}")
-    if isinstance(args.waitpoints[0], model.UsePending):
-        return errors.bad_input("use_pending_with_extras_unsupported")
-    return None
+    return None if is_fresh else errors.bad_input("use_pending_with_extras_unsupported")
 
 
 def key_of(binding: model.FreshWaitpoint) -> str:
@@ -111,9 +106,8 @@ def dedup_ms(timeout_at: int | None, now: int) -> int:
     """How long the outcome of a suspend is kept under its key."""
     if timeout_at is None:
         return model.LONGEST_SUSPEND_DEDUP_MS
-    return min(
-        max(timeout_at - now, 0) + model.SUSPEND_DEDUP_MARGIN_MS, model.LONGEST_SUSPEND_DEDUP_MS
-    )
+    wanted = max(timeout_at - now, 0) + model.SUSPEND_DEDUP_MARGIN_MS
+    return min(wanted, model.LONGEST_SUSPEND_DEDUP_MS)
 
 
 class SuspendSnapshot(Struct, frozen=True):
