@@ -49,9 +49,7 @@ def test_within_a_millisecond_creation_comes_first_and_the_end_last() -> None:
 
 
 def line(at: int, source: int = ROWS, number: int = 0) -> Line:
-    return Line(
-        (at, 0, "", source, number), HistoryEntry(at, What.CREATED, WHO, None, {}), source, number
-    )
+    return Line((at, 0, "", source, number), HistoryEntry(at, What.CREATED, WHO, None, {}), number)
 
 
 @pytest.mark.parametrize("seed", range(5))

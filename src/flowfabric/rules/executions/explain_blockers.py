@@ -100,53 +100,41 @@ def unknown_task(looked: model.Looked) -> list[model.Reason]:
     known = [{token for token in worker.capabilities if token.startswith(TASK)} for worker in there]
     if not all(known) or any(named in each for each in known):
         return []
-    tasks = sorted(token.removeprefix(TASK) for token in set().union(*known))
-    kind = say.clipped(execution.execution_kind)
-    return [
-        model.Reason(
-            model.Why.WAITING_FOR_CAPABLE_WORKER,
-            f"no live worker on lane `{execution.lane_id}` has a task `{kind}`; "
-            f"they have {say.quoted(tasks)}",
-            "start a worker that has this task; if the name is mistyped, cancel it and submit it "
-            "under the right one",
-            execution.last_transition_at,
-            facts=model.Routing((named,), (named,), len(there), _near(looked, there[0])),
-        )
-    ]
+    tasks = say.quoted(sorted(token.removeprefix(TASK) for token in set().union(*known)))
+    lane, kind = execution.lane_id, say.clipped(execution.execution_kind)
+    says = f"no live worker on lane `{lane}` has a task `{kind}`; they have {tasks}"
+    right = "if the name is mistyped, cancel it and submit it under the right one"
+    hint = f"start a worker that has this task; {right}"
+    facts = model.Routing((named,), (named,), len(there), _near(looked, there[0]))
+    return [_no_worker(looked, says, hint, facts)]
 
 
 def parked(looked: model.Looked) -> model.Reason:
     """As `missing_worker`, for an execution that is parked until a capable worker registers."""
     if not able(looked):
         return _unrouted(looked)
-    return model.Reason(
-        model.Why.WAITING_FOR_CAPABLE_WORKER,
-        "a capable worker is registered now; it is about to be unblocked",
-        say.NOTHING_TO_DO,
-        looked.execution.last_transition_at,
-        facts=_facts(looked),
-    )
+    says = "a capable worker is registered now; it is about to be unblocked"
+    return _no_worker(looked, says, say.NOTHING_TO_DO, _facts(looked))
+
+
+def _no_worker(looked: model.Looked, says: str, hint: str, facts: model.Routing) -> model.Reason:
+    since = looked.execution.last_transition_at
+    return model.Reason(model.Why.WAITING_FOR_CAPABLE_WORKER, says, hint, since, facts=facts)
 
 
 def _unrouted(looked: model.Looked) -> model.Reason:
     execution, facts = looked.execution, _facts(looked)
     where = f"live worker of namespace `{execution.namespace}` on lane `{execution.lane_id}`"
     needs = say.quoted(execution.required_capabilities)
-    if facts.missing_everywhere:
-        says = f"no {where} offers {say.quoted(facts.missing_everywhere)}"
-    else:
+    missing, near = facts.missing_everywhere, facts.nearest
+    says = f"no {where} offers {say.quoted(missing)}"
+    if not missing:
         says = f"no single {where} offers all of {needs}"
-    near = facts.nearest
     if near is not None:
         lacks = f"lacks {say.quoted(near.missing)}" if near.missing else "serves other lanes"
         says += f"; the nearest, `{say.clipped(near.worker_instance_id)}`, {lacks}"
-    return model.Reason(
-        model.Why.WAITING_FOR_CAPABLE_WORKER,
-        says,
-        f"register a worker for this lane that offers {needs or 'what it needs'}",
-        execution.last_transition_at,
-        facts=facts,
-    )
+    hint = f"register a worker for this lane that offers {needs or 'what it needs'}"
+    return _no_worker(looked, says, hint, facts)
 
 
 def _facts(looked: model.Looked) -> model.Routing:

@@ -56,9 +56,12 @@ class Line(Struct, frozen=True):
 
     key: Key
     entry: HistoryEntry
-    source: int
     number: int
     signal_id: UUID | None = None
+
+    @property
+    def source(self) -> int:
+        return self.key[3]
 
 
 class PageEnd(Struct, frozen=True):
@@ -198,9 +201,7 @@ class EventReader:
     ) -> Line:
         self._since = max(self._since, (at, RANKS[what]))
         key = (*self._since, str(self._who), self._source, number)
-        return Line(
-            key, HistoryEntry(at, what, self._who, attempt, details), self._source, number, signal
-        )
+        return Line(key, HistoryEntry(at, what, self._who, attempt, details), number, signal)
 
 
 def row_lines(life: Life) -> Iterator[Line]:
@@ -249,13 +250,14 @@ def flow_operation(flow: Flow, row: tuple[Any, ...]) -> Line | None:
     number, _, kind, stored, at = row
     if kind not in _OPERATIONS:
         return None
-    line = _flow_line(flow, number, at, _OPERATIONS[kind], _operation(stored))
-    return structs.replace(line, key=(*line.key[:3], OPERATIONS, number), source=OPERATIONS)
+    return _flow_line(flow, number, at, _OPERATIONS[kind], _operation(stored), OPERATIONS)
 
 
-def _flow_line(flow: Flow, number: int, at: int, what: What, details: Details) -> Line:
-    key = (at, RANKS[what], str(flow.flow_id), ROWS, number)
-    return Line(key, HistoryEntry(at, what, None, None, details), ROWS, number)
+def _flow_line(
+    flow: Flow, number: int, at: int, what: What, details: Details, source: int = ROWS
+) -> Line:
+    key = (at, RANKS[what], str(flow.flow_id), source, number)
+    return Line(key, HistoryEntry(at, what, None, None, details), number)
 
 
 def creation_key(who: ExecutionId, at: int) -> Key:
@@ -264,7 +266,7 @@ def creation_key(who: ExecutionId, at: int) -> Key:
 
 def _row(core: Core, number: int, at: int, what: What, details: Details) -> Line:
     key = (at, RANKS[what], str(core.id), ROWS, number)
-    return Line(key, HistoryEntry(at, what, core.id, None, details), ROWS, number)
+    return Line(key, HistoryEntry(at, what, core.id, None, details), number)
 
 
 def ending(life: Life, outcome: str, at: int) -> tuple[What, int | None, Details]:
