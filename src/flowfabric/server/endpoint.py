@@ -15,10 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from flowfabric.errors import ConfigError, EngineError
-from flowfabric.server import default_namespace, loopback, tenancy
+from flowfabric.server import browser, default_namespace, tenancy
 from flowfabric.server.auth import ANONYMOUS, Caller
-from flowfabric.server.connection_limits import mark_authenticated
-from flowfabric.server.cors import cors_headers
+from flowfabric.server.http_protocol import mark_authenticated
 from flowfabric.server.responses import (
     Answered,
     UndoableResponse,
@@ -51,13 +50,9 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         started = time.perf_counter()
-        server, observer = self._server, self._server.observer
+        server, telemetry = self._server, self._server.telemetry
         try:
-            with (
-                nullcontext()
-                if observer is None
-                else observer.request(request.method, self._path, request.headers)
-            ):
+            with telemetry.request(request.method, self._path, request.headers):
                 response = await self.answer(request)
         except ClientDisconnect:
             return
@@ -65,7 +60,7 @@ class Endpoint:
             await response.undo()
             return
         response.headers.update(
-            cors_headers(
+            browser.cors_headers(
                 request.method,
                 request.headers,
                 server.settings.cors_origins,
@@ -73,10 +68,8 @@ class Endpoint:
             )
         )
         await response(scope, receive, send)
-        if observer is not None:
-            observer.http_request(
-                self._path, request.method, response.status_code, time.perf_counter() - started
-            )
+        seconds = time.perf_counter() - started
+        telemetry.http_request(self._path, request.method, response.status_code, seconds)
 
     async def answer(self, request: Request) -> Response:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
@@ -87,7 +80,7 @@ class Endpoint:
         route = self._methods.get(method)
         caller = self._server.caller(request.headers.get("authorization"))
         if caller is not None:
-            mark_authenticated(request.scope)
+            mark_authenticated(request.scope.get("state", {}))
         elif route is None or route.role is not None:
             return problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
         if route is None:
@@ -97,7 +90,7 @@ class Endpoint:
         if caller is not None and not caller.may(route.role):
             return problem(403, f"this token lacks the role {route.role.value}", code="forbidden")
         refused = (
-            None if self._server.tokens else loopback.problem_of(request, self._server.settings)
+            None if self._server.tokens else browser.problem_of(request, self._server.settings)
         )
         if refused is not None:
             return problem(*refused)
@@ -117,13 +110,7 @@ class Endpoint:
             if caller.namespace is not None or caller.lanes is not None:
                 await tenancy.check(route, call)
             with self._server.streams.slot() if route.streams else nullcontext():
-                return to_response(
-                    await (
-                        self._unless_stopping(route, call, request)
-                        if route.waits
-                        else route.handler(call)
-                    )
-                )
+                return to_response(await self._reply(route, call, request))
         except ClientDisconnect:
             raise
         except Answered as answered:
@@ -146,8 +133,10 @@ class Endpoint:
         path = {name: unquote(text) for name, text in request.path_params.items()}
         return ApiRequest(self._server, caller, path, query, body, dict(request.headers))
 
-    async def _unless_stopping(self, route: Route, call: ApiRequest, request: Request) -> Reply:
-        working = asyncio.ensure_future(route.handler(call))
+    async def _reply(self, route: Route, call: ApiRequest, request: Request) -> Reply:
+        if not route.waits:
+            return await route.answer(call)
+        working = asyncio.ensure_future(route.answer(call))
         await asyncio.sleep(0)
         if working.done():
             return working.result()
@@ -173,12 +162,8 @@ class Endpoint:
             raise Answered(too_large(route))
         if route.body is None:
             return None
-        media = loopback.media_of(request)
-        if (
-            media != FORM
-            if route.form
-            else (media != loopback.JSON and not media.endswith("+json"))
-        ):
+        media = browser.media_of(request)
+        if media != FORM if route.form else (media != browser.JSON and not media.endswith("+json")):
             raise Answered(bad_json(415))
         raw = await self._read(route, request)
         try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
@@ -20,6 +20,7 @@ from flowfabric.server.route import (
     Reply,
     RouteGroup,
     bad_request,
+    existing,
 )
 from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.errors import problem_of
@@ -58,11 +59,11 @@ class Frames(Struct, frozen=True, omit_defaults=True):
     closed_reason: str | None = None
 
 
-def _shown(found: StreamFrames) -> Reply:
+def _shown(found: StreamFrames) -> Frames:
     frames = [
         {"id": frame.id, "fields": dict(sorted(frame.fields.items()))} for frame in found.frames
     ]
-    return Reply(200, Frames(frames, len(frames), found.closed_at, found.closed_reason))
+    return Frames(frames, len(frames), found.closed_at, found.closed_reason)
 
 
 def _limit(limit: int) -> int:
@@ -71,21 +72,14 @@ def _limit(limit: int) -> int:
     return limit
 
 
-@routes(
-    "GET",
-    "/v1/executions/{id}/attempts/{idx}/stream",
-    query=Range,
-    answers={200: Frames},
-    streams=True,
-)
-async def read(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/stream", answers={200: Frames}, streams=True)
+async def read(request: ApiRequest, query: Range) -> Frames:
     """The frames of an attempt between two ids, both included."""
-    query: Range = request.query
     lower, upper, limit = lower_bound(query.from_), upper_bound(query.to), _limit(query.limit)
     try:
         check_range(lower, upper)
     except ValidationError:
-        return Reply(200, Frames([], 0))
+        return Frames([], 0)
     return _shown(
         await request.engine.read_stream(
             request.execution(), request.index(), query.from_, query.to, limit
@@ -96,14 +90,12 @@ async def read(request: ApiRequest) -> Reply:
 @routes(
     "GET",
     "/v1/executions/{id}/attempts/{idx}/stream/tail",
-    query=Tail,
     answers={200: Frames},
     streams=True,
     waits=True,
 )
-async def tail(request: ApiRequest) -> Reply:
+async def tail(request: ApiRequest, query: Tail) -> Frames:
     """The frames after an id; waits up to `block_ms` for the first."""
-    query: Tail = request.query
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
         raise bad_request(f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
     limit, clock = _limit(query.limit), asyncio.get_running_loop().time
@@ -118,26 +110,16 @@ async def tail(request: ApiRequest) -> Reply:
             )
         except NotFound:  # an execution that does not exist yet has an open, empty stream
             if not left_s:
-                return Reply(200, Frames([], 0))
+                return Frames([], 0)
         await asyncio.sleep(min(left_s, MISSING_POLL_S))
 
 
 @routes("GET", "/v1/executions/{id}/attempts/{idx}/summary")
-async def summary(request: ApiRequest) -> Reply:
+async def summary(request: ApiRequest) -> object:
     """The document built from the summary frames of an attempt."""
     found = await request.engine.read_summary(request.execution(), request.index())
-    if found is None:
-        raise NotFound("summary")
-    return Reply(
-        200,
-        {
-            "document": msgspec.Raw(found.document_json),
-            "version": found.version,
-            "patch_kind": found.patch_kind,
-            "last_updated_ms": found.last_updated_ms,
-            "first_applied_ms": found.first_applied_ms,
-        },
-    )
+    fields = structs.asdict(existing(found, NotFound("summary")))
+    return {"document": msgspec.Raw(fields.pop("document_json")), **fields}
 
 
 # ---- pushed
@@ -145,20 +127,22 @@ async def summary(request: ApiRequest) -> Reply:
 
 def sse(stream: AsyncIterator[bytes]) -> Reply:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Reply(200, stream=stream, media=SSE, headers=headers)
+    return Reply(stream=stream, media=SSE, headers=headers)
 
 
-def _event(ident: str, data: object, name: str = "") -> bytes:
-    head = f"event: {name}\n" if name else ""
-    return f"{head}id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
+def _event(ident: str, data: object) -> bytes:
+    return f"id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
+
+
+def _remark(name: str, data: object) -> bytes:
+    return f"event: {name}\ndata: ".encode() + encode(data) + b"\n\n"
 
 
 @routes("GET", "/v1/executions/{id}/attempts/{idx}/stream/events", answers={200: None}, media=SSE)
 async def pushed(request: ApiRequest) -> Reply:
     """Follows the output of an execution as server-sent events with ids `<attempt>:<frame>`."""
     ident, first = request.execution(), request.index()
-    if await request.engine.read_execution_state(ident) is None:
-        raise MissingEntity("execution", ident)
+    existing(await request.engine.read_execution_state(ident), MissingEntity("execution", ident))
     attempt, _, after = request.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
         raise bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
@@ -177,7 +161,7 @@ async def pushed(request: ApiRequest) -> Reply:
                     ident, current, after_frame, Visibility.All, True, PUSH_MS
                 )
             except EngineError as error:
-                yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                yield _remark("problem", problem_of(error))
                 return
             for frame in page.frames:
                 yield _event(
@@ -188,7 +172,7 @@ async def pushed(request: ApiRequest) -> Reply:
                 yield b": still here\n\n"
             current, after_frame = page.next_attempt, page.next_after
         if current is None:
-            yield b"event: end\ndata: {}\n\n"
+            yield _remark("end", {})
 
     return sse(events())
 
@@ -199,8 +183,8 @@ class Wanted(Struct, frozen=True):
 
 
 def _follow(channel: Channel) -> Handler:
-    async def follow(request: ApiRequest) -> Reply:
-        wanted = _filter(request)
+    async def follow(request: ApiRequest, query: Wanted) -> Reply:
+        wanted = _filter(query, request.caller.namespace)
         try:
             cursor = bytes.fromhex(request.headers.get("last-event-id", ""))
         except ValueError:
@@ -221,12 +205,12 @@ def _follow(channel: Channel) -> Handler:
                 try:
                     page = await next_page
                 except EngineError as error:
-                    yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                    yield _remark("problem", problem_of(error))
                     return
                 if next_page is not reading:
                     yield b": still here\n\n"
                 if page.trimmed:
-                    yield b"event: trimmed\ndata: {}\n\n"
+                    yield _remark("trimmed", {})
                 for event in getattr(page, channel.value):
                     yield _event(event.cursor.hex(), event)
                 if request.server.is_draining:
@@ -242,21 +226,17 @@ def _follow(channel: Channel) -> Handler:
     return follow
 
 
-def _filter(request: ApiRequest) -> ScannerFilter | None:
-    query: Wanted = request.query
+def _filter(query: Wanted, own: str | None) -> ScannerFilter | None:
     pair = None
     if query.tag is not None:
         key, equals, value = query.tag.partition("=")
         if not equals:
             raise bad_request("tag: expected key=value")
         pair = (key, value)
-    if query.namespace is None and pair is None:
-        return narrow_filter(None, request.caller.namespace)
-    return narrow_filter(ScannerFilter(query.namespace, pair), request.caller.namespace)
+    named = query.namespace is not None or pair is not None
+    return narrow_filter(ScannerFilter(query.namespace, pair) if named else None, own)
 
 
 for _channel in Channel:
     _path = "/v1/completions" if _channel is Channel.COMPLETIONS else f"/v1/events/{_channel.value}"
-    routes("GET", _path, bound=Bound.FREE, query=Wanted, answers={200: None}, media=SSE)(
-        _follow(_channel)
-    )
+    routes("GET", _path, bound=Bound.FREE, answers={200: None}, media=SSE)(_follow(_channel))
