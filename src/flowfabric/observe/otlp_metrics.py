@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flowfabric.errors import ConfigError
+from flowfabric.observe.instrument import resource
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import QUERY_TIMEOUT_S, Scrape
-from flowfabric.observe.otel_env import resource
 
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
