@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rich.console import Console
-
+from flowfabric.cli.text import console
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, lane_id
 
@@ -66,7 +65,8 @@ def report(lanes: list[str]) -> list[str]:
     return [*lines, "", *ADVICE] if colliding else lines
 
 
-def run(console: Console) -> int:
+def run() -> int:
+    """Lists the lanes of FF_LANES that share a partition. Reads no database."""
     for line in report(lanes_of(os.environ.get("FF_LANES", "default"))):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, markup=False, soft_wrap=True)
     return 0

@@ -12,13 +12,15 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from flowfabric.cli import demo_worker, verify
 from flowfabric.cli.demo_worker import LEASE_MS
+from flowfabric.cli.text import console
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.verify.invariants import check
@@ -69,25 +71,27 @@ class Fleet:
         await asyncio.gather(*(p.wait() for p in self.workers.values()), *self._readers)
 
 
-def run(jobs: int, keep: Path | None, console: Console) -> int:
+def run(
+    jobs: Annotated[int, typer.Option(min=1, max=10_000, help="How many jobs to run.")] = 200,
+    keep: Annotated[Path | None, typer.Option(help="Keep the database at this path.")] = None,
+) -> int:
+    """Runs jobs on SQLite with three workers, kills one, freezes one, and checks the result."""
     with tempfile.TemporaryDirectory(prefix="flowfabric-demo-") as folder:
         path = keep or Path(folder) / "demo.db"
         if path.exists():
-            console.print(f"[red]--keep: {path} exists; choose a new path[/red]", highlight=False)
+            console.print(f"[red]--keep: {path} exists; choose a new path[/red]")
             return 2
-        console.print(
-            f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {WORKERS} worker processes",
-            highlight=False,
-        )
-        return asyncio.run(_show(jobs, path, console))
+        workers = f"{WORKERS} worker processes"
+        console.print(f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {workers}")
+        return asyncio.run(_show(jobs, path))
 
 
-async def _show(jobs: int, path: Path, console: Console) -> int:
+async def _show(jobs: int, path: Path) -> int:
     app = demo_worker.build_app(str(path))
     await app.tasks["job"].submit_many(range(jobs))
     fleet = Fleet(path)
     try:
-        finished = await _drive(await app.engine(), fleet, jobs, console)
+        finished = await _drive(await app.engine(), fleet, jobs)
     finally:
         await fleet.stop()
         await app.close()
@@ -100,25 +104,16 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
         else facts["not ended"]
     )
     console.print(_verdict(facts, fleet.counts["refused"], lost, len(violations)))
-    for violation in violations[: verify.SHOWN_VIOLATIONS]:
-        console.print(
-            f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}",
-            highlight=False,
-        )
-    healthy = (
-        finished
-        and not violations
-        and not lost
-        and not facts["done twice"]
-        and facts["created"] == jobs
-    )
+    verify.print_violations(violations)
+    wrong = lost or facts["done twice"] or facts["created"] != jobs
+    healthy = finished and not violations and not wrong
     console.print(
         "[green]No job lost, no job run twice.[/green]" if healthy else "[red]Check failed.[/red]"
     )
     return 0 if healthy else 1
 
 
-async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int, console: Console) -> bool:
+async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int) -> bool:
     for name in ("worker-1", "worker-2", "worker-3"):
         await fleet.start(name)
     events = await engine.subscribe_completion(BEGINNING)
@@ -169,14 +164,17 @@ def _verdict(facts: dict[str, int], refused: int, lost: int, violations: int) ->
     table = Table(title="Read back from the database", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("count", justify="right")
-    table.add_row("created", str(facts["created"]))
-    table.add_row("completed once", str(facts["completed once"]))
-    table.add_row("reclaimed with a higher epoch", str(facts["taken over"]))
-    table.add_row("late writes refused", str(refused))
+    for what, count in (
+        ("created", facts["created"]),
+        ("completed once", facts["completed once"]),
+        ("reclaimed with a higher epoch", facts["taken over"]),
+        ("late writes refused", refused),
+    ):
+        table.add_row(what, str(count))
     for what, count in (
         ("lost", lost),
         ("completed twice", facts["done twice"]),
         ("invariants violated", violations),
     ):
-        table.add_row(what, f"[red]{count}[/red]" if count else "[green]0[/green]")
+        table.add_row(what, verify.shown_count(count))
     return table

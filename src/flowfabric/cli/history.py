@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+from typing import Annotated
 from uuid import UUID
 
+import typer
 from msgspec import Struct, to_builtins
-from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, with_reader
-from flowfabric.cli.text import EXECUTION_ID, clean, not_found, utc
+from flowfabric.cli.database import database_url, read
+from flowfabric.cli.text import (
+    EXECUTION_ID,
+    Db,
+    JsonLines,
+    clean,
+    not_found,
+    print_json,
+    show,
+    utc,
+)
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
@@ -19,16 +27,10 @@ from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
 ID_CHARS = 8
+_FAILED = (What.LEASE_EXPIRED, What.REVOKED, What.RETRIED, What.BUDGET_BREACHED)
 _STYLES = {
-    What.LEASE_EXPIRED: BAD,
-    What.REVOKED: BAD,
-    What.RETRIED: BAD,
-    What.BUDGET_BREACHED: BAD,
-    What.FLOW_CANCEL_REQUESTED: BAD,
-    What.SUSPENDED: WAITS,
-    What.DELAYED: WAITS,
-    What.WAITED: WAITS,
-    What.HELD_BACK: WAITS,
+    **dict.fromkeys((*_FAILED, What.FLOW_CANCEL_REQUESTED), BAD),
+    **dict.fromkeys((What.SUSPENDED, What.DELAYED, What.WAITED, What.HELD_BACK), WAITS),
 }
 _UNITS = (
     (86_400_000, "d", 3_600_000, "h"),
@@ -45,15 +47,21 @@ class Timeline(Struct):
     count: int = 0
 
 
-def run(text: str, url: str | None, limit: int | None, console: Console, *, as_json: bool) -> int:
-    ident = _subject(text)
+def run(
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID."),
+    ],
+    url: Db = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most this many entries; default: all.")
+    ] = None,
+    as_json: JsonLines = False,
+) -> int:
+    """Lists the events of an execution, or of a flow and its members. Only reads the database."""
+    ident = _subject(subject)
     try:
-        asyncio.run(
-            with_reader(
-                database_url(url),
-                lambda engine: _print(engine, ident, limit, console, as_json=as_json),
-            )
-        )
+        read(database_url(url), lambda engine: _print(engine, ident, limit, as_json=as_json))
     except NotFound:
         kind = "execution" if isinstance(ident, ExecutionId) else "flow"
         raise not_found(kind, ident) from None
@@ -71,30 +79,23 @@ def _subject(text: str) -> ExecutionId | UUID:
 
 
 async def _print(
-    engine: EngineProtocol,
-    ident: ExecutionId | UUID,
-    limit: int | None,
-    console: Console,
-    *,
-    as_json: bool,
+    engine: EngineProtocol, ident: ExecutionId | UUID, limit: int | None, *, as_json: bool
 ) -> None:
     timeline, after = Timeline(), None
     while limit is None or timeline.count < limit:
-        page = await engine.history(
-            ident, MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY), after
-        )
+        left = MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY)
+        page = await engine.history(ident, left, after)
         for entry in page.items:
             if as_json:
-                console.file.write(json.dumps(to_builtins(entry, enc_hook=str)) + "\n")
+                print_json(to_builtins(entry, enc_hook=str))
             else:
-                for line in render(entry, timeline, members=not isinstance(ident, ExecutionId)):
-                    console.print(line, highlight=False, soft_wrap=True)
+                show(*render(entry, timeline, members=not isinstance(ident, ExecutionId)))
             timeline.count += 1
         after = page.next_cursor
         if after is None:
             return
     if not as_json:
-        console.print(f"showing the first {timeline.count}; use --limit for more", highlight=False)
+        show(f"showing the first {timeline.count}; use --limit for more")
 
 
 def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Text]:
@@ -106,19 +107,12 @@ def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Te
     since = span(entry.at_ms - timeline.first_ms)
     step = span(entry.at_ms - timeline.last_ms)
     timeline.last_ms = entry.at_ms
-    who = (
-        f"  {str(entry.execution_id)[-ID_CHARS:] if entry.execution_id else 'flow':<{ID_CHARS}}"
-        if members
-        else ""
-    )
-    lines.append(
-        Text.assemble(
-            f"  {since:>11}  {'+' + step:>11}{who}  ",
-            (f"{entry.what.value:<21}", _style(entry)),
-            f"  {', '.join(_facts(entry, timeline.first_ms))}".rstrip(),
-        )
-    )
-    return lines
+    subject = str(entry.execution_id)[-ID_CHARS:] if entry.execution_id else "flow"
+    name = f"  {subject:<{ID_CHARS}}" if members else ""
+    title = (f"{entry.what.value:<21}", _style(entry))
+    facts = f"  {', '.join(_facts(entry, timeline.first_ms))}".rstrip()
+    line = Text.assemble(f"  {since:>11}  {'+' + step:>11}{name}  ", title, facts)
+    return [*lines, line]
 
 
 def _style(entry: HistoryEntry) -> str:

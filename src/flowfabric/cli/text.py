@@ -1,13 +1,39 @@
-"""Text of the commands: what users type, and what the terminal shows."""
+"""What the commands share: their arguments, their output and the texts of their errors."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, ExecutionIdError
 
 EXECUTION_ID = "{fp:N}:<uuid>"
+_URL = "sqlite:///path, a path or postgresql://host/database"
+Db = Annotated[str | None, typer.Option("--db", metavar="URL", help=f"{_URL}; else FLOWFABRIC_DB.")]
+WriteUrl = Annotated[str, typer.Argument(help=f"{_URL}.")]
+ReadUrl = Annotated[str, typer.Argument(help=f"{_URL}; only read.")]
+ExecutionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+console = Console(highlight=False)
+
+
+def show(*lines: Text | str) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    console.file.write(json.dumps(value) + "\n")
+    console.file.flush()
 
 
 def clean(text: str) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import Any
-
 from msgspec import to_builtins
-from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, with_reader
-from flowfabric.cli.text import clean, not_found, parse_execution_id, utc
+from flowfabric.cli.database import database_url, read
+from flowfabric.cli.text import (
+    Db,
+    ExecutionArgument,
+    Json,
+    clean,
+    not_found,
+    parse_execution_id,
+    print_json,
+    show,
+    utc,
+)
 from flowfabric.errors import NotFound
 from flowfabric.model.explanation import Explanation, Reason
 
@@ -19,23 +24,22 @@ GOOD, BAD, WAITS = "green", "red", "yellow"
 _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lane_draining": WAITS}
 
 
-def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
-    ident, database = parse_execution_id(text), database_url(url)
+def run(execution: ExecutionArgument, url: Db = None, as_json: Json = False) -> int:
+    """Explains why an execution is not running, and what to do. Only reads the database."""
+    ident, database = parse_execution_id(execution), database_url(url)
     try:
-        found = asyncio.run(with_reader(database, lambda engine: engine.explain_execution(ident)))
+        found = read(database, lambda engine: engine.explain_execution(ident))
     except NotFound:
         raise not_found("execution", ident) from None
     if as_json:
-        console.file.write(json.dumps(to_json(found)) + "\n")
-        return 0
-    for line in render(found):
-        console.print(line, highlight=False, soft_wrap=True)
+        print_json(to_json(found))
+    else:
+        show(*render(found))
     return 0
 
 
-def to_json(found: Explanation) -> dict[str, Any]:
-    body: dict[str, Any] = to_builtins(found, enc_hook=str)
-    return {"code": found.code.value, **body}
+def to_json(found: Explanation) -> dict[str, object]:
+    return {"code": found.code.value, **to_builtins(found, enc_hook=str)}
 
 
 def render(found: Explanation) -> list[Text]:
