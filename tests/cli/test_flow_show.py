@@ -18,7 +18,7 @@ from rich.console import Console
 from flowfabric import CreateExecutionArgs, Engine, ExecutionId
 from flowfabric.cli import flow as command
 from flowfabric.cli import flow_svg, flow_text, text
-from flowfabric.cli.flow_dot import dot
+from flowfabric.cli.flow_svg import dot
 from flowfabric.cli.flow_view import APPEARANCES, clean, view_flow
 from flowfabric.connect import PostgresBackend, SqliteBackend, look_at
 from flowfabric.errors import ConfigError, NotFound, Unavailable

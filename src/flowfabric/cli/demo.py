@@ -10,7 +10,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +31,12 @@ DEADLINE_S = 18.0
 
 
 class Fleet:
-    """The worker processes and the counts of their reports."""
+    """The worker processes and the number of refused writes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.workers: dict[str, asyncio.subprocess.Process] = {}
-        self.counts: Counter[str] = Counter()
+        self.refusals = 0
         self.refused = asyncio.Event()
         self._readers: list[asyncio.Task[None]] = []
 
@@ -56,9 +55,8 @@ class Fleet:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for line in process.stdout:
-            kind = json.loads(line)["kind"]
-            self.counts[kind] += 1
-            if kind == "refused":
+            if json.loads(line)["kind"] == "refused":
+                self.refusals += 1
                 self.refused.set()
 
     def signal(self, name: str, number: signal.Signals) -> None:
@@ -103,7 +101,7 @@ async def _show(jobs: int, path: Path) -> int:
         if finished
         else facts["not ended"]
     )
-    console.print(_verdict(facts, fleet.counts["refused"], lost, len(violations)))
+    console.print(_verdict(facts, fleet.refusals, lost, len(violations)))
     verify.print_violations(violations)
     wrong = lost or facts["done twice"] or facts["created"] != jobs
     healthy = finished and not violations and not wrong
@@ -150,13 +148,11 @@ async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int) -> bool:
                 thawed = True
                 fleet.signal("worker-3", signal.SIGCONT)
                 progress.console.print("  resumed worker-3 (SIGCONT): its late writes are refused")
-            progress.update(
-                bar, completed=done, note=f"{fleet.counts['refused']} late writes refused"
-            )
+            progress.update(bar, completed=done, note=f"{fleet.refusals} late writes refused")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await fleet.refused.wait()  # a resumed worker with a lost lease reports it soon
-        progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
+        progress.update(bar, completed=done, note=f"{fleet.refusals} late writes refused")
     return done >= jobs
 
 

@@ -14,22 +14,13 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
+from flowfabric.cli import worker
 from flowfabric.cli.app_loader import Target, load_app, parse_target
 from flowfabric.cli.server import serve_dev_api
-from flowfabric.cli.worker import (
-    SIGNALS,
-    AppArgument,
-    Concurrency,
-    WorkerOptions,
-    in_memory,
-    log_to_stderr,
-    say,
-    serve,
-)
 from flowfabric.connect import is_postgres
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.observe import sentry
@@ -37,21 +28,23 @@ from flowfabric.sdk.app import App
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import Parked
 
+T = TypeVar("T")
 POLL_S = 0.2
 MAX_FILES = 2_000
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 Stamps = dict[str, tuple[int, int]]
+GRACE = "5s"
 
 
 def run(
-    target: AppArgument,
+    target: worker.AppArgument,
     url: Annotated[str | None, typer.Option(help="Overrides the SQLite file of the App.")] = None,
-    concurrency: Concurrency = 16,
+    concurrency: worker.Concurrency = 16,
 ) -> int:
     """Runs the tasks of an App on SQLite, with the API, and restarts when a file changes."""
     folder = watched_folder(parse_target(target))
     received: list[int] = []
-    for number in SIGNALS:
+    for number in worker.SIGNALS:
         signal.signal(number, lambda got, _: received.append(got))
     seen = stamps(folder)
     child = Child(target, url, concurrency)
@@ -59,12 +52,12 @@ def run(
         time.sleep(POLL_S)
         now = stamps(folder)
         if now != seen:
-            say(f"{describe_changes(seen, now)} changed: restarting")
+            worker.say(f"{describe_changes(seen, now)} changed: restarting")
             seen = now
             child.stop()
             child = Child(target, url, concurrency)
         elif child.newly_ended():
-            say("waiting for the code to change")
+            worker.say("waiting for the code to change")
     child.stop()
     return 0
 
@@ -140,7 +133,7 @@ def _exec_child(run: Callable[[], int]) -> NoReturn:
     """Run this instead of the rest of the forked process."""
     status = 1
     try:
-        for number in SIGNALS:
+        for number in worker.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         status = run()
     except BaseException:
@@ -151,10 +144,7 @@ def _exec_child(run: Callable[[], int]) -> NoReturn:
         os._exit(status)
 
 
-GRACE = "5s"
-
-
-async def report_run(ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
+async def report_run(ctx: Context, call: Callable[[], Awaitable[T]]) -> T:
     """Middleware: print the result and duration of each run."""
     began = time.monotonic()
     how = "failed"
@@ -166,10 +156,12 @@ async def report_run(ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
         how = "waits"
         raise
     finally:
-        say(f"  {ctx.task} {ctx.execution_id}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms")
+        worker.say(
+            f"  {ctx.task} {ctx.execution_id}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms"
+        )
 
 
-async def run_until_pipe_closes(app: App, wanted: WorkerOptions, end: int) -> None:
+async def run_until_pipe_closes(app: App, wanted: worker.WorkerOptions, end: int) -> None:
     loop = asyncio.get_running_loop()
 
     api = asyncio.create_task(_serve_api(app))
@@ -183,7 +175,7 @@ async def run_until_pipe_closes(app: App, wanted: WorkerOptions, end: int) -> No
         loop.add_reader(end, ended)
 
     try:
-        await serve(app, wanted, app.lanes, middleware=[report_run], also_stop=listen)
+        await worker.serve(app, wanted, app.lanes, middleware=[report_run], also_stop=listen)
     finally:
         api.cancel()
         await asyncio.gather(api, return_exceptions=True)
@@ -194,17 +186,17 @@ async def _serve_api(app: App) -> None:
 
 
 def child_main(target: str, url: str | None, concurrency: int, end: int) -> int:
-    wanted = WorkerOptions(target, url, concurrency=concurrency, grace=GRACE)
+    wanted = worker.WorkerOptions(target, url, concurrency=concurrency, grace=GRACE)
     try:
         with sentry.sentry_from_environment():
             app = load_app(target)
             app.url = dev_url(app.url, parse_target(target), wanted.url)
-            log_to_stderr()
+            worker.log_to_stderr()
             # the first line names the SQLite file
             logging.getLogger("flowfabric.sqlite").setLevel(logging.ERROR)
             asyncio.run(run_until_pipe_closes(app, wanted, end))
     except FlowFabricError as error:
-        say(str(error))
+        worker.say(str(error))
         return 2
     return 0
 
@@ -213,7 +205,7 @@ def dev_url(url: str, target: Target, given: str | None) -> str:
     """The app's SQLite file; for an app on another store, a file beside its code."""
     if given:
         return given
-    if not is_postgres(url) and not in_memory(url):
+    if not is_postgres(url) and not worker.in_memory(url):
         return url
     path = (
         target.path.with_suffix(".dev.db")

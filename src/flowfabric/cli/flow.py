@@ -14,33 +14,23 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from flowfabric.cli.database import read
-from flowfabric.cli.flow_dot import dot
-from flowfabric.cli.flow_svg import svg
+from flowfabric.cli.flow_svg import dot, svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
-from flowfabric.cli.text import ReadUrl, clean, console, show
+from flowfabric.cli.text import ReadUrl, clean, console, parse_id, show
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
+EXPECTED = "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
 STDOUT_PATH = "-"
 MAX_FLOWS_READ = 20_000
 PAGE = 1_000
 PARALLEL = 8
 MAX_COUNTED = 1_000
 USUAL = {"default", "dag", ""}
-
-
-def _flow_id(text: str) -> UUID:
-    try:
-        return parse_uuid(text)
-    except ValueError:
-        raise ConfigError(
-            "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, "
-            f"got {clean(text[:80])!r}"
-        ) from None
 
 
 class FileIsOptional(TyperCommand):
@@ -73,7 +63,7 @@ def show_flow(
     """Draws a flow: its nodes with their states, and their dependencies."""
     if as_dot and svg_to is not None:
         raise ConfigError("--dot and --svg: only one of them is accepted")
-    ident = _flow_id(flow_id)
+    ident = parse_id(parse_uuid, flow_id, EXPECTED)
     view = read(url, lambda engine: view_flow(engine, ident))
     if as_dot:
         console.file.write(dot(view))

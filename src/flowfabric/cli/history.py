@@ -9,20 +9,11 @@ import typer
 from msgspec import Struct, to_builtins
 from rich.text import Text
 
+from flowfabric.cli import text
 from flowfabric.cli.database import database_url, read
-from flowfabric.cli.text import (
-    EXECUTION_ID,
-    Db,
-    JsonLines,
-    clean,
-    not_found,
-    print_json,
-    show,
-    utc,
-)
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import ConfigError, NotFound
-from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
+from flowfabric.errors import NotFound
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
@@ -52,11 +43,11 @@ def run(
         str,
         typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID."),
     ],
-    url: Db = None,
+    url: text.Db = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most this many entries; default: all.")
     ] = None,
-    as_json: JsonLines = False,
+    as_json: text.JsonLines = False,
 ) -> int:
     """Lists the events of an execution, or of a flow and its members. Only reads the database."""
     ident = _subject(subject)
@@ -64,18 +55,15 @@ def run(
         read(database_url(url), lambda engine: _print(engine, ident, limit, as_json=as_json))
     except NotFound:
         kind = "execution" if isinstance(ident, ExecutionId) else "flow"
-        raise not_found(kind, ident) from None
+        raise text.not_found(kind, ident) from None
     return 0
 
 
-def _subject(text: str) -> ExecutionId | UUID:
-    try:
-        return ExecutionId(text) if text.startswith("{") else parse_uuid(text)
-    except (ExecutionIdError, ValueError):
-        raise ConfigError(
-            f"ID: expected an execution id such as {EXECUTION_ID}, in quotes because of the "
-            f"braces, or the UUID of a flow, got {clean(text[:80])!r}"
-        ) from None
+def _subject(given: str) -> ExecutionId | UUID:
+    expected = f"ID: expected an execution id such as {text.QUOTED_ID}, or the UUID of a flow"
+    if given.startswith("{"):
+        return text.parse_id(ExecutionId, given, expected)
+    return text.parse_id(parse_uuid, given, expected)
 
 
 async def _print(
@@ -87,15 +75,15 @@ async def _print(
         page = await engine.history(ident, left, after)
         for entry in page.items:
             if as_json:
-                print_json(to_builtins(entry, enc_hook=str))
+                text.print_json(to_builtins(entry, enc_hook=str))
             else:
-                show(*render(entry, timeline, members=not isinstance(ident, ExecutionId)))
+                text.show(*render(entry, timeline, members=not isinstance(ident, ExecutionId)))
             timeline.count += 1
         after = page.next_cursor
         if after is None:
             return
     if not as_json:
-        show(f"showing the first {timeline.count}; use --limit for more")
+        text.show(f"showing the first {timeline.count}; use --limit for more")
 
 
 def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Text]:
@@ -103,7 +91,7 @@ def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Te
     lines = []
     if timeline.first_ms is None:
         timeline.first_ms = timeline.last_ms = entry.at_ms
-        lines.append(Text(f"from {utc(entry.at_ms)}", "bold"))
+        lines.append(Text(f"from {text.utc(entry.at_ms)}", "bold"))
     since = span(entry.at_ms - timeline.first_ms)
     step = span(entry.at_ms - timeline.last_ms)
     timeline.last_ms = entry.at_ms
@@ -129,7 +117,7 @@ def _facts(entry: HistoryEntry, first_ms: int) -> list[str]:
         elif name == "lease":
             found.append(f"lease {str(fact)[:ID_CHARS]}")
         else:
-            found.append(f"{clean(name.replace('_', ' '))} {clean(str(fact))}")
+            found.append(f"{text.clean(name.replace('_', ' '))} {text.clean(str(fact))}")
     return found
 
 

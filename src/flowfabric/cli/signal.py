@@ -8,17 +8,16 @@ import os
 import sys
 import uuid
 from typing import Annotated
-from uuid import UUID
 
 import typer
 from rich.text import Text
 
 from flowfabric.cli.database import read, write
-from flowfabric.cli.text import EXECUTION_ID, WriteUrl, show
+from flowfabric.cli.text import EXECUTION_ID, WriteUrl, parse_id, show
 from flowfabric.codec.token import MAX_TOKEN_BYTES
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
     DeliverSignalArgs,
@@ -27,6 +26,13 @@ from flowfabric.model.waitpoint import (
 )
 
 TOKEN_VARIABLE = "FF_WAITPOINT_TOKEN"  # noqa: S105 - the name of a variable
+EXPECTED_EXECUTION = (
+    f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
+    "as `flowfabric approvals URL` shows it"
+)
+EXPECTED_WAITPOINT = (
+    "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
+)
 SOURCE_TYPE = "user"
 EFFECTS = {
     "resume_condition_satisfied": "the condition is satisfied; the execution resumes",
@@ -80,7 +86,8 @@ def run(
             "too many arguments: expected EXECUTION WAITPOINT URL; "
             "pass a token in --token or on standard input"
         )
-    ident, waitpoint_id = _execution(execution), _waitpoint(waitpoint)
+    ident = parse_id(ExecutionId, execution, EXPECTED_EXECUTION, repeat=False)
+    waitpoint_id = parse_id(parse_uuid, waitpoint, EXPECTED_WAITPOINT, repeat=False)
     if not name:
         raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
     if operator:
@@ -131,25 +138,6 @@ async def _deliver(
         by_operator = isinstance(args, ApprovalSignalArgs)
         why = OPERATOR_REFUSED if by_operator else REFUSALS.get(error.detail, "")
         raise ConfigError(f"the token was refused ({error.detail}): {why}") from None
-
-
-def _execution(text: str) -> ExecutionId:
-    try:
-        return ExecutionId(text)
-    except ExecutionIdError:
-        raise ConfigError(
-            f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
-            "as `flowfabric approvals URL` shows it"
-        ) from None
-
-
-def _waitpoint(text: str) -> UUID:
-    try:
-        return parse_uuid(text)
-    except ValueError:
-        raise ConfigError(
-            "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
-        ) from None
 
 
 def _check_operator(token: str | None, payload: str | None, source: str | None) -> None:

@@ -35,6 +35,20 @@ BEGINNING = "0-0"
 PAGE = 1_000
 INTERRUPTED = 130
 ENDED_STATES = frozenset(("completed", "failed", "cancelled", "expired", "skipped"))
+INLINE_TYPES = ("stdout", "delta")
+"""Frame types that are parts of one text. A frame of any other type is a separate line."""
+_BINARY = "base64"
+CLOSE_REASONS = {
+    "attempt_success": "succeeded",
+    "attempt_failure": "failed",
+    "attempt_cancelled": "was cancelled",
+    "lease_expired": "lost its lease",
+    "lease_revoked": "lost its lease to an operator",
+    "reclaimed": "was reclaimed by another worker",
+    "expired": "exceeded its time limit",
+    "suspension_timeout": "was suspended too long",
+    "dependency_impossible": "was skipped",
+}
 
 
 class TailOptions(Struct, frozen=True):
@@ -250,22 +264,6 @@ async def _describe(engine: EngineProtocol, ident: ExecutionId) -> ExecutionSnap
     if found is None:
         raise NotFound("execution", ident)
     return found
-
-
-INLINE_TYPES = ("stdout", "delta")
-"""Frame types that are parts of one text. A frame of any other type is a separate line."""
-_BINARY = "base64"
-CLOSE_REASONS = {
-    "attempt_success": "succeeded",
-    "attempt_failure": "failed",
-    "attempt_cancelled": "was cancelled",
-    "lease_expired": "lost its lease",
-    "lease_revoked": "lost its lease to an operator",
-    "reclaimed": "was reclaimed by another worker",
-    "expired": "exceeded its time limit",
-    "suspension_timeout": "was suspended too long",
-    "dependency_impossible": "was skipped",
-}
 
 
 def readable(text: str) -> str:

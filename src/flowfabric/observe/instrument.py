@@ -22,6 +22,7 @@ TRACEPARENT = "flowfabric.traceparent"
 
 
 E = TypeVar("E", bound=EngineProtocol)
+SERVICE = "flowfabric"
 
 
 def instrumented(engine: E, metrics: Metrics) -> E:
@@ -67,9 +68,6 @@ def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = No
     if tracing is not None:
         app.stamp = tracing.stamp
         app.middleware.insert(0, tracing.run)
-
-
-SERVICE = "flowfabric"
 
 
 def is_enabled(signal: Literal["traces", "metrics"]) -> bool:

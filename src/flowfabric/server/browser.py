@@ -6,7 +6,7 @@ A page can send requests to loopback by a simple form, or by a host name that re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from starlette.requests import Request
 
@@ -53,16 +53,15 @@ def _is_known(origin: str, host: str, settings: ServerSettings) -> bool:
     return origin in (f"http://{host}", f"https://{host}") or "*" in allowed or origin in allowed
 
 
-def cors_headers(
-    method: str, headers: Mapping[str, str], allowed: Sequence[str], *, has_tokens: bool
-) -> dict[str, str]:
+def cors_headers(request: Request, allowed: Sequence[str], *, has_tokens: bool) -> dict[str, str]:
+    headers = request.headers
     origin = headers.get("origin")
     if origin is None or not allowed:
         return {}
     if "*" not in allowed and origin not in allowed:
         return {"vary": "Origin"}
     answer = {"access-control-allow-origin": "*" if "*" in allowed else origin, "vary": "Origin"}
-    if method == "OPTIONS":
+    if request.method == "OPTIONS":
         methods = "GET, POST, PUT"
         names = "content-type" + (", authorization" if has_tokens else "")
         if "*" in allowed:

@@ -1,19 +1,39 @@
-"""The policy of an execution as HTTP clients send it.
+"""Integers and the policy of an execution as HTTP clients send them.
 
-A wrong shape is refused and a number outside the engine's range is clamped to it. The engine
-checks everything else, for all callers.
+Clients send the largest representable number for "unlimited", and times of any clock. A wrong shape
+is refused and a number outside the engine's range is clamped to it. The engine checks everything
+else, for all callers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.ids import parse_uuid
 from flowfabric.model.policy import MAX_COUNT, MAX_DURATION_MS
-from flowfabric.server.numbers import I32, I64, U32, U64
+
+MAX_I64 = 2**63 - 1
+I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+I64 = Annotated[int, Meta(ge=-(2**63), le=MAX_I64)]
+U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+U64 = Annotated[int, Meta(ge=0)]
+"""msgspec supports no bound above 63 bits."""
+Time = I64
+PageLimit = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+def clamp(number: int, most: int = MAX_I64) -> int:
+    return min(number, most)
+
+
+def clamp_time(time_ms: int | None) -> int | None:
+    return None if time_ms is None else min(max(time_ms, 0), MAX_TIMESTAMP_MS)
+
 
 _DURATIONS = (
     *("attempt_timeout_ms", "dedup_window_ms", "default_timeout_ms", "delay_ms"),

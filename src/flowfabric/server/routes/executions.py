@@ -10,34 +10,19 @@ from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.events.long_poll import MAX_POLL_MS
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
-from flowfabric.model.execution import (
-    MAX_BULK_CREATE,
-    CancelExecutionArgs,
-    ChangePriorityArgs,
-    Created,
-    CreateExecutionArgs,
-    Page,
-    ReplayExecutionArgs,
-)
+from flowfabric.model import execution as model
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.server.numbers import I32, U16, Time, clamp_time
-from flowfabric.server.policies import NewPolicy, engine_policy
-from flowfabric.server.route import (
-    BULK,
-    CREATED,
-    LARGE,
-    MAX_INDEX_DIGITS,
-    ApiRequest,
-    MissingEntity,
-    Reply,
-    RouteGroup,
-    args_from,
-    bad_request,
-    created,
-    existing,
-    require_match,
-    tagged,
+from flowfabric.server import route
+from flowfabric.server.policies import (
+    I32,
+    U16,
+    NewPolicy,
+    PageLimit,
+    Time,
+    clamp_time,
+    engine_policy,
 )
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
@@ -81,12 +66,12 @@ class NewExecutions(Struct, frozen=True):
 
 def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> bytes | None:
     if listed is not None and encoded is not None:
-        raise bad_request(f"{name}, {name}_b64: only one of the two is accepted")
+        raise route.bad_request(f"{name}, {name}_b64: only one of the two is accepted")
     return bytes(listed) if listed is not None else encoded
 
 
-def missing(request: ApiRequest, what: str = "execution") -> MissingEntity:
-    return MissingEntity(what, request.execution())
+def missing(request: ApiRequest, what: str = "execution") -> route.MissingEntity:
+    return route.MissingEntity(what, request.execution())
 
 
 def _input(new: NewExecution) -> bytes | None:
@@ -94,21 +79,21 @@ def _input(new: NewExecution) -> bytes | None:
     if not bytes(new.input):
         return other
     if other is not None:
-        raise bad_request(
+        raise route.bad_request(
             "input, input_payload, input_payload_b64: only one of the three is accepted"
         )
     return bytes(new.input)
 
 
-def args_of(new: NewExecution) -> CreateExecutionArgs:
+def args_of(new: NewExecution) -> model.CreateExecutionArgs:
     if new.execution_id is not None:
         ident = new.execution_id
     elif new.flow_id is not None:
         ident = ExecutionId.for_flow(new.flow_id)
     else:
         ident = ExecutionId.solo(new.lane_id)
-    return args_from(
-        CreateExecutionArgs,
+    return route.args_from(
+        model.CreateExecutionArgs,
         new,
         execution_id=ident,
         input_payload=_input(new) or b"",
@@ -124,14 +109,14 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
     "/v1/executions",
     role=Role.SUBMIT,
     bound=Bound.NAMESPACE,
-    limit=LARGE,
-    answers=CREATED,
+    limit=route.LARGE,
+    answers=route.CREATED,
 )
 async def create(request: ApiRequest, body: NewExecution) -> Reply:
     """Creates an execution, or returns the one with the same id or idempotency key."""
     args = args_of(body)
     args = structs.replace(args, tags=request.server.telemetry.stamp(args.tags))
-    return created(await request.engine.create_execution(args), Created)
+    return route.created(await request.engine.create_execution(args), model.Created)
 
 
 @routes(
@@ -140,15 +125,17 @@ async def create(request: ApiRequest, body: NewExecution) -> Reply:
     role=Role.SUBMIT,
     bound=Bound.NAMESPACE,
     subject="executions",
-    limit=BULK,
+    limit=route.BULK,
     answers={200: list[dict[str, Any]]},
 )
 async def create_batch(request: ApiRequest, body: NewExecutions) -> object:
     """Creates many executions, answered in order. One invalid entry refuses the whole batch."""
-    if len(body.executions) > MAX_BULK_CREATE:
-        raise bad_request(f"executions: at most {MAX_BULK_CREATE}, got {len(body.executions)}")
+    if len(body.executions) > model.MAX_BULK_CREATE:
+        raise route.bad_request(
+            f"executions: at most {model.MAX_BULK_CREATE}, got {len(body.executions)}"
+        )
     made = await request.engine.create_executions([args_of(each) for each in body.executions])
-    return [tagged(each) for each in made]
+    return [route.tagged(each) for each in made]
 
 
 class Listing(Struct, frozen=True):
@@ -162,17 +149,17 @@ class Listed(Struct, frozen=True):
     next_cursor: str | None
 
 
-@routes("GET", "/v1/executions", bound=Bound.NEVER, limit=LARGE, answers={200: Listed})
+@routes("GET", "/v1/executions", bound=Bound.NEVER, limit=route.LARGE, answers={200: Listed})
 async def listed(request: ApiRequest, query: Listing) -> Listed:
     """Lists the executions of one partition in the order of their ids."""
     if query.cursor:
         try:
             ExecutionId(query.cursor)
         except ValueError as error:
-            raise bad_request(f"invalid cursor: {error}") from None
+            raise route.bad_request(f"invalid cursor: {error}") from None
     if query.limit == 0 or query.partition >= FLOW_PARTITIONS:
         return Listed([], None)
-    page: Page[ExecutionId] = await request.engine.list_executions(
+    page: model.Page[ExecutionId] = await request.engine.list_executions(
         query.partition, query.cursor or None, min(query.limit, 1_000)
     )
     return Listed(list(page.items), page.next_cursor)
@@ -182,7 +169,7 @@ async def listed(request: ApiRequest, query: Listing) -> Listed:
 async def info(request: ApiRequest) -> object:
     """The state of an execution with its times and counters."""
     found = await request.engine.read_execution_info(request.execution())
-    fields = structs.asdict(existing(found, missing(request)))
+    fields = structs.asdict(route.existing(found, missing(request)))
     for name in ("created_at", "started_at", "completed_at"):
         value = fields.pop(name)
         if value is not None:
@@ -194,14 +181,14 @@ async def info(request: ApiRequest) -> object:
 async def state(request: ApiRequest) -> str:
     """The public state, as one word."""
     found = await request.engine.read_execution_state(request.execution())
-    return existing(found, missing(request))
+    return route.existing(found, missing(request))
 
 
 @routes("GET", "/v1/executions/{id}/result", answers={200: None}, media="application/octet-stream")
 async def result(request: ApiRequest) -> Reply:
     """The bytes that the execution was completed with."""
     found = await request.engine.get_execution_result(request.execution())
-    raw = existing(found, missing(request, "execution result"))
+    raw = route.existing(found, missing(request, "execution result"))
     return Reply(raw=raw, media="application/octet-stream")
 
 
@@ -218,7 +205,7 @@ class Waited(Struct, frozen=True):
 async def wait(request: ApiRequest, query: Waiting) -> Waited:
     """Waits until the execution has ended or the timeout has passed, and returns its state."""
     found = await request.engine.wait_for_outcome(request.execution(), query.timeout_ms)
-    outcome = existing(found, missing(request))
+    outcome = route.existing(found, missing(request))
     return Waited(outcome.public_state, outcome.ended)
 
 
@@ -235,8 +222,10 @@ class Cancel(Struct, frozen=True, kw_only=True):
 @routes("POST", "/v1/executions/{id}/cancel", role=Role.SUBMIT)
 async def cancel(request: ApiRequest, body: Cancel) -> object:
     """Cancels an execution in any state that has not ended."""
-    require_match(request.execution(), body.execution_id, "execution_id")
-    return tagged(await request.engine.cancel_execution(args_from(CancelExecutionArgs, body)))
+    route.require_match(request.execution(), body.execution_id, "execution_id")
+    return route.tagged(
+        await request.engine.cancel_execution(route.args_from(model.CancelExecutionArgs, body))
+    )
 
 
 class Priority(Struct, frozen=True):
@@ -246,29 +235,33 @@ class Priority(Struct, frozen=True):
 @routes("PUT", "/v1/executions/{id}/priority", role=Role.OPERATE)
 async def priority(request: ApiRequest, body: Priority) -> object:
     """Changes the priority of a waiting execution."""
-    args = ChangePriorityArgs(execution_id=request.execution(), new_priority=body.new_priority)
-    return tagged(await request.engine.change_priority(args))
+    args = model.ChangePriorityArgs(
+        execution_id=request.execution(), new_priority=body.new_priority
+    )
+    return route.tagged(await request.engine.change_priority(args))
 
 
 @routes("POST", "/v1/executions/{id}/replay", role=Role.OPERATE)
 async def replay(request: ApiRequest) -> object:
     """Runs an ended execution again."""
-    args = ReplayExecutionArgs(execution_id=request.execution(), requested_by=request.caller.name)
-    return tagged(await request.engine.replay_execution(args))
+    args = model.ReplayExecutionArgs(
+        execution_id=request.execution(), requested_by=request.caller.name
+    )
+    return route.tagged(await request.engine.replay_execution(args))
 
 
 @routes("POST", "/v1/executions/{id}/revoke-lease", role=Role.OPERATE)
 async def revoke(request: ApiRequest) -> object:
     """Revokes the lease of a running execution."""
     args = RevokeLeaseArgs(execution_id=request.execution(), reason="operator_revoke")
-    return tagged(await request.engine.revoke_lease(args))
+    return route.tagged(await request.engine.revoke_lease(args))
 
 
 @routes("GET", "/v1/executions/{id}/tags", answers={200: dict[str, str]})
 async def tags(request: ApiRequest) -> object:
     """The tags of an execution."""
     found = await request.engine.describe_execution(request.execution())
-    return existing(found, missing(request)).tags
+    return route.existing(found, missing(request)).tags
 
 
 class Tags(Struct, frozen=True):
@@ -289,7 +282,7 @@ async def explain(request: ApiRequest) -> object:
 
 class Paging(Struct, frozen=True):
     after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    limit: PageLimit = 100
 
 
 @routes("GET", "/v1/executions/{id}/history")
@@ -302,8 +295,8 @@ async def history(request: ApiRequest, query: Paging) -> object:
 async def attempts(request: ApiRequest, query: Paging) -> object:
     """The attempts of an execution, in order."""
     after = query.after
-    if after and not (after.isascii() and after.isdigit() and len(after) <= MAX_INDEX_DIGITS):
-        raise bad_request("after: expected the index of an attempt")
+    if after and not (after.isascii() and after.isdigit() and len(after) <= route.MAX_INDEX_DIGITS):
+        raise route.bad_request("after: expected the index of an attempt")
     found = await request.engine.list_attempts(
         request.execution(), int(after) if after else None, query.limit
     )

@@ -13,38 +13,12 @@ from msgspec import Struct, structs
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError
 from flowfabric.ids import ExecutionId, execution_id, time_ordered_uuid
+from flowfabric.model import flow as model
 from flowfabric.model.execution import CancelExecutionArgs
-from flowfabric.model.flow import (
-    Added,
-    AddExecutionToFlowArgs,
-    ApplyDependencyArgs,
-    CancelFlowArgs,
-    CreateFlowArgs,
-    DependencyApplied,
-    EdgePolicy,
-    FlowAlreadyTerminal,
-    FlowCreated,
-    FlowSubmitted,
-    GraphEdge,
-    PartiallyCancelled,
-    StageDependencyEdgeArgs,
-    SubmitFlowArgs,
-)
 from flowfabric.model.flow_views import FlowSnapshot
-from flowfabric.server.numbers import U64, Time, clamp
-from flowfabric.server.route import (
-    BULK,
-    CREATED,
-    ApiRequest,
-    Reply,
-    RouteGroup,
-    args_from,
-    bad_request,
-    created,
-    existing,
-    require_match,
-    tagged,
-)
+from flowfabric.server import route
+from flowfabric.server.policies import U64, Time, clamp
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.server.routes.executions import NewExecution, args_of
 from flowfabric.wire.operations import Bound, Role
 
@@ -65,12 +39,12 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-@routes("POST", "/v1/flows", bound=Bound.NAMESPACE, answers=CREATED)
+@routes("POST", "/v1/flows", bound=Bound.NAMESPACE, answers=route.CREATED)
 async def create(request: ApiRequest, body: NewFlow) -> Reply:
     """Creates an empty flow, or returns the one with the same id."""
-    args = args_from(CreateFlowArgs, body, flow_id=body.flow_id or time_ordered_uuid())
+    args = route.args_from(model.CreateFlowArgs, body, flow_id=body.flow_id or time_ordered_uuid())
     made = await request.engine.create_flow(args)
-    return created(made, FlowCreated, "Created", "AlreadySatisfied")
+    return route.created(made, model.FlowCreated, "Created", "AlreadySatisfied")
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
@@ -79,12 +53,12 @@ class NewMember(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-@routes("POST", "/v1/flows/{id}/members", answers=CREATED)
+@routes("POST", "/v1/flows/{id}/members", answers=route.CREATED)
 async def add_member(request: ApiRequest, body: NewMember) -> Reply:
     """Adds an execution to a flow."""
-    require_match(request.uuid(), body.flow_id, "flow_id")
-    args = args_from(AddExecutionToFlowArgs, body)
-    return created(await request.engine.add_execution_to_flow(args), Added)
+    route.require_match(request.uuid(), body.flow_id, "flow_id")
+    args = route.args_from(model.AddExecutionToFlowArgs, body)
+    return route.created(await request.engine.add_execution_to_flow(args), model.Added)
 
 
 class Edge(Struct, frozen=True, kw_only=True):
@@ -106,10 +80,10 @@ class NewEdge(Edge, frozen=True, kw_only=True):
 @routes("POST", "/v1/flows/{id}/edges", answers={201: dict[str, Any]})
 async def stage_edge(request: ApiRequest, body: NewEdge) -> Reply:
     """Stages a dependency between two members."""
-    require_match(request.uuid(), body.flow_id, "flow_id")
+    route.require_match(request.uuid(), body.flow_id, "flow_id")
     revision = clamp(body.expected_graph_revision)
-    args = args_from(StageDependencyEdgeArgs, body, expected_graph_revision=revision)
-    return Reply(201, tagged(await request.engine.stage_dependency_edge(args)))
+    args = route.args_from(model.StageDependencyEdgeArgs, body, expected_graph_revision=revision)
+    return Reply(201, route.tagged(await request.engine.stage_dependency_edge(args)))
 
 
 class AppliedEdge(Edge, frozen=True, kw_only=True):
@@ -119,10 +93,13 @@ class AppliedEdge(Edge, frozen=True, kw_only=True):
 @routes("POST", "/v1/flows/{id}/edges/apply", answers={200: Any})
 async def apply_edge(request: ApiRequest, body: AppliedEdge) -> object:
     """Applies a staged dependency: its child waits from now on."""
-    require_match(request.uuid(), body.flow_id, "flow_id")
-    args = args_from(ApplyDependencyArgs, body, graph_revision=clamp(body.graph_revision))
+    route.require_match(request.uuid(), body.flow_id, "flow_id")
+    args = route.args_from(
+        model.ApplyDependencyArgs, body, graph_revision=clamp(body.graph_revision)
+    )
     made = await request.engine.apply_dependency_to_child(args)
-    return tagged(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied")
+    is_new = isinstance(made, model.DependencyApplied)
+    return route.tagged(made, "Applied" if is_new else "AlreadyApplied")
 
 
 class CancelFlow(Struct, frozen=True, kw_only=True):
@@ -146,14 +123,16 @@ async def _with_all_members(request: ApiRequest, flow: UUID, policy: str) -> obj
 @routes("POST", "/v1/flows/{id}/cancel")
 async def cancel(request: ApiRequest, body: CancelFlow, query: Wait) -> object:
     """Cancels a flow and its members; with `wait=true`, answers after the members' cancels."""
-    require_match(request.uuid(), body.flow_id, "flow_id")
+    route.require_match(request.uuid(), body.flow_id, "flow_id")
     flow, policy = body.flow_id, body.cancellation_policy
-    header = await request.engine.cancel_flow_header(args_from(CancelFlowArgs, body))
-    if isinstance(header, FlowAlreadyTerminal):
+    header = await request.engine.cancel_flow_header(route.args_from(model.CancelFlowArgs, body))
+    if isinstance(header, model.FlowAlreadyTerminal):
         stored = header.stored_cancellation_policy
         return await _with_all_members(request, flow, policy if stored is None else stored)
     failed = (
-        list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
+        list(header.failed_member_execution_ids)
+        if isinstance(header, model.PartiallyCancelled)
+        else []
     )
     members = [*header.member_execution_ids, *failed]
     result = {"cancellation_policy": policy, "member_execution_ids": members}
@@ -218,14 +197,13 @@ class Policy(Struct, frozen=True):
     k: U64 = 1
     on_satisfied: Literal["cancel_remaining", "let_run"] = "cancel_remaining"
 
-    def edge_policy(self) -> EdgePolicy:
-        if self.kind == "all_of":
-            return EdgePolicy.all_of()
-        return (
-            EdgePolicy.any_of(self.on_satisfied)
-            if self.kind == "any_of"
-            else EdgePolicy.quorum(clamp(self.k), self.on_satisfied)
-        )
+    def edge_policy(self) -> model.EdgePolicy:
+        match self.kind:
+            case "all_of":
+                return model.EdgePolicy.all_of()
+            case "any_of":
+                return model.EdgePolicy.any_of(self.on_satisfied)
+        return model.EdgePolicy.quorum(clamp(self.k), self.on_satisfied)
 
 
 class NewGraphEdge(Struct, frozen=True, kw_only=True):
@@ -256,20 +234,24 @@ class NewGraph(Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
-@routes("POST", "/v1/flows/graph", bound=Bound.NAMESPACE, limit=BULK, answers=CREATED)
+@routes("POST", "/v1/flows/graph", bound=Bound.NAMESPACE, limit=route.BULK, answers=route.CREATED)
 async def graph(request: ApiRequest, body: NewGraph) -> Reply:
     """Creates a whole graph in one transaction."""
     if any(node.execution_id is None for node in body.nodes):
-        raise bad_request("nodes: each node requires an execution_id, because edges refer to it")
-    args = args_from(
-        SubmitFlowArgs,
+        raise route.bad_request(
+            "nodes: each node requires an execution_id, because edges refer to it"
+        )
+    args = route.args_from(
+        model.SubmitFlowArgs,
         body,
         nodes=[
             args_of(structs.replace(node, namespace=node.namespace or body.namespace))
             for node in body.nodes
         ],
         edges=[
-            GraphEdge(edge.upstream, edge.downstream, edge.data_passing_ref, edge.dependency_kind)
+            model.GraphEdge(
+                edge.upstream, edge.downstream, edge.data_passing_ref, edge.dependency_kind
+            )
             for edge in body.edges
         ],
         policies={
@@ -278,14 +260,14 @@ async def graph(request: ApiRequest, body: NewGraph) -> Reply:
         },
     )
     made = await request.engine.submit_flow(args)
-    return created(made, FlowSubmitted, "Submitted", "AlreadySatisfied")
+    return route.created(made, model.FlowSubmitted, "Submitted", "AlreadySatisfied")
 
 
 @routes("GET", "/v1/flows/{id}", role=Role.READ)
 async def describe(request: ApiRequest) -> FlowSnapshot:
     """The state of a flow with its edge groups."""
     found = await request.engine.describe_flow(request.uuid())
-    return existing(found, NotFound("flow", request.uuid()))
+    return route.existing(found, NotFound("flow", request.uuid()))
 
 
 @routes("GET", "/v1/flows/{id}/members", role=Role.READ, answers={200: list[Any]})

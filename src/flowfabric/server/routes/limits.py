@@ -17,16 +17,9 @@ from flowfabric.model.budget import (
     ReportUsageAdminArgs,
 )
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
-from flowfabric.server.numbers import U64, Time, clamp
-from flowfabric.server.route import (
-    CREATED,
-    ApiRequest,
-    Reply,
-    RouteGroup,
-    args_from,
-    created,
-    tagged,
-)
+from flowfabric.server import route
+from flowfabric.server.policies import U64, Time, clamp
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.wire.operations import Bound, Role
 
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
@@ -51,10 +44,10 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-@routes("POST", "/v1/budgets", bound=Bound.OWN, answers=CREATED)
+@routes("POST", "/v1/budgets", bound=Bound.OWN, answers=route.CREATED)
 async def create_budget(request: ApiRequest, body: NewBudget) -> Reply:
     """Creates a budget, or returns the one with the same id."""
-    args = args_from(
+    args = route.args_from(
         CreateBudgetArgs,
         body,
         budget_id=body.budget_id or time_ordered_uuid(),
@@ -64,7 +57,7 @@ async def create_budget(request: ApiRequest, body: NewBudget) -> Reply:
         namespace=request.caller.namespace or body.namespace,
     )
     made = await request.engine.create_budget(args)
-    return created(made, BudgetCreated, "Created", "AlreadySatisfied")
+    return route.created(made, BudgetCreated, "Created", "AlreadySatisfied")
 
 
 @routes("GET", "/v1/budgets/{id}", role=Role.READ, answers={200: BudgetStatus})
@@ -92,13 +85,13 @@ async def usage(request: ApiRequest, body: NewUsage) -> object:
     if isinstance(result, HardBreach):  # without an execution, no breach action applies
         facts = ("dimension", "current_usage", "hard_limit")
         return {name: {fact: getattr(result, fact) for fact in facts}}
-    return tagged(result, _WORDS.get(name, name))
+    return route.tagged(result, _WORDS.get(name, name))
 
 
 @routes("POST", "/v1/budgets/{id}/reset", role=Role.OPERATE)
 async def reset(request: ApiRequest) -> object:
     """Sets the counters of a budget to zero."""
-    return tagged(await request.engine.reset_budget(request.uuid(shown="budget_id")), "Reset")
+    return route.tagged(await request.engine.reset_budget(request.uuid(shown="budget_id")), "Reset")
 
 
 class NewQuota(Struct, frozen=True, kw_only=True):
@@ -112,7 +105,7 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-@routes("POST", "/v1/quotas", bound=Bound.OWN, answers=CREATED)
+@routes("POST", "/v1/quotas", bound=Bound.OWN, answers=route.CREATED)
 async def create_quota(request: ApiRequest, body: NewQuota) -> Reply:
     """Creates a quota policy, or returns the one with the same id."""
     args = CreateQuotaPolicyArgs(
@@ -123,4 +116,4 @@ async def create_quota(request: ApiRequest, body: NewQuota) -> Reply:
         namespace=request.caller.namespace or body.namespace,
     )
     made = await request.engine.create_quota_policy(args)
-    return created(made, QuotaPolicyCreated, "Created", "AlreadySatisfied")
+    return route.created(made, QuotaPolicyCreated, "Created", "AlreadySatisfied")

@@ -13,15 +13,8 @@ from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
-from flowfabric.server.route import (
-    ApiRequest,
-    Handler,
-    MissingEntity,
-    Reply,
-    RouteGroup,
-    bad_request,
-    existing,
-)
+from flowfabric.server import route
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.json_codec import encode
@@ -68,7 +61,7 @@ def _shown(found: StreamFrames) -> Frames:
 
 def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_FRAMES:
-        raise bad_request(f"limit: expected 1 to {MAX_FRAMES}, got {limit}")
+        raise route.bad_request(f"limit: expected 1 to {MAX_FRAMES}, got {limit}")
     return limit
 
 
@@ -97,7 +90,9 @@ async def read(request: ApiRequest, query: Range) -> Frames:
 async def tail(request: ApiRequest, query: Tail) -> Frames:
     """The frames after an id; waits up to `block_ms` for the first."""
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
-        raise bad_request(f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
+        raise route.bad_request(
+            f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}"
+        )
     limit, clock = _limit(query.limit), asyncio.get_running_loop().time
     until = clock() + query.block_ms / 1_000
     while True:
@@ -118,7 +113,7 @@ async def tail(request: ApiRequest, query: Tail) -> Frames:
 async def summary(request: ApiRequest) -> object:
     """The document built from the summary frames of an attempt."""
     found = await request.engine.read_summary(request.execution(), request.index())
-    fields = structs.asdict(existing(found, NotFound("summary")))
+    fields = structs.asdict(route.existing(found, NotFound("summary")))
     return {"document": msgspec.Raw(fields.pop("document_json")), **fields}
 
 
@@ -142,10 +137,12 @@ def _remark(name: str, data: object) -> bytes:
 async def pushed(request: ApiRequest) -> Reply:
     """Follows the output of an execution as server-sent events with ids `<attempt>:<frame>`."""
     ident, first = request.execution(), request.index()
-    existing(await request.engine.read_execution_state(ident), MissingEntity("execution", ident))
+    route.existing(
+        await request.engine.read_execution_state(ident), route.MissingEntity("execution", ident)
+    )
     attempt, _, after = request.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
-        raise bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
+        raise route.bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
     at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
     await request.engine.read_followed(
         ident, at, behind, Visibility.All, True, 0
@@ -182,13 +179,13 @@ class Wanted(Struct, frozen=True):
     tag: str | None = None
 
 
-def _follow(channel: Channel) -> Handler:
+def _follow(channel: Channel) -> route.Handler:
     async def follow(request: ApiRequest, query: Wanted) -> Reply:
         wanted = _filter(query, request.caller.namespace)
         try:
             cursor = bytes.fromhex(request.headers.get("last-event-id", ""))
         except ValueError:
-            raise bad_request(
+            raise route.bad_request(
                 "Last-Event-ID: expected the id of an event, as sent in an event"
             ) from None
         reading = asyncio.ensure_future(
@@ -231,7 +228,7 @@ def _filter(query: Wanted, own: str | None) -> ScannerFilter | None:
     if query.tag is not None:
         key, equals, value = query.tag.partition("=")
         if not equals:
-            raise bad_request("tag: expected key=value")
+            raise route.bad_request("tag: expected key=value")
         pair = (key, value)
     named = query.namespace is not None or pair is not None
     return narrow_filter(ScannerFilter(query.namespace, pair) if named else None, own)

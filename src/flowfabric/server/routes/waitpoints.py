@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
@@ -17,19 +17,10 @@ from flowfabric.model.waitpoint import (
     SignalDuplicate,
     WaitpointListed,
 )
-from flowfabric.server.numbers import U64, Time, clamp, clamp_time
-from flowfabric.server.route import (
-    MEDIUM,
-    ApiRequest,
-    Reply,
-    RouteGroup,
-    args_from,
-    bad_request,
-    existing,
-    require_match,
-    tagged,
-)
-from flowfabric.server.routes.executions import Byte, payload_of
+from flowfabric.server import route
+from flowfabric.server.policies import U16, U64, PageLimit, Time, clamp, clamp_time
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
+from flowfabric.server.routes.executions import Byte, Paging, payload_of
 from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
 
@@ -39,20 +30,15 @@ NO_STORE = {"cache-control": "no-store"}
 routes = RouteGroup(tag="waitpoints", role=Role.READ, bound=Bound.EXECUTION)
 
 
-class After(Struct, frozen=True):
-    after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
-
-
 @routes("GET", "/v1/executions/{id}/pending-waitpoints", answers={200: list[dict[str, Any]]})
-async def pending(request: ApiRequest, query: After) -> Reply:
+async def pending(request: ApiRequest, query: Paging) -> Reply:
     """The open waitpoints of an execution, with a fingerprint of each token."""
     ident = request.execution()
     try:
         after = parse_uuid(query.after) if query.after else None
     except ValueError:
-        raise bad_request("after: expected the id of a waitpoint") from None
-    existing(await request.engine.read_execution_state(ident), NotFound("execution", ident))
+        raise route.bad_request("after: expected the id of a waitpoint") from None
+    route.existing(await request.engine.read_execution_state(ident), NotFound("execution", ident))
     page = await request.engine.list_pending_waitpoints(ident, after, query.limit)
     headers = {} if page.next_cursor is None else {"x-next-cursor": str(page.next_cursor)}
     return Reply(value=[_shown(each) for each in page.items], headers=headers)
@@ -131,7 +117,7 @@ _CLAMPED = ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "sig
 
 def signal_args(body: NewSignal) -> DeliverSignalArgs:
     numbers = {name: getattr(body, name) for name in _CLAMPED}
-    return args_from(
+    return route.args_from(
         DeliverSignalArgs,
         body,
         payload=payload_of(body.payload, body.payload_b64, "payload"),
@@ -147,18 +133,18 @@ async def deliver(request: ApiRequest, args: DeliverSignalArgs) -> SignalAccepte
         raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token") from None
 
 
-@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, limit=MEDIUM)
+@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, limit=route.MEDIUM)
 async def signal(request: ApiRequest, body: NewSignal) -> object:
     """Delivers a signal. The answer to a wrong token does not reveal whether a waitpoint exists."""
-    require_match(request.execution(), body.execution_id, "execution_id")
+    route.require_match(request.execution(), body.execution_id, "execution_id")
     result = await deliver(request, signal_args(body))
-    return tagged(result, type(result).__name__.removeprefix("Signal"))
+    return route.tagged(result, type(result).__name__.removeprefix("Signal"))
 
 
 class SuspendedQuery(Struct, frozen=True):
-    partition: Annotated[int, Meta(ge=0, le=65_535)]
+    partition: U16
     cursor: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    limit: PageLimit = 100
 
 
 @routes("GET", "/v1/suspended", bound=Bound.NEVER)

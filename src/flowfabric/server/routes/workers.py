@@ -6,23 +6,18 @@ import asyncio
 import logging
 from http import HTTPStatus
 from string import hexdigits
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane
 from flowfabric.model.lease import ClaimGrant, IssueGrantArgs, NotReclaimable, ReclaimCapExceeded
 from flowfabric.model.schedule import ScheduleMarks
-from flowfabric.server.route import (
-    ApiRequest,
-    Reply,
-    RouteGroup,
-    args_from,
-    bad_request,
-    existing,
-)
+from flowfabric.server import route
+from flowfabric.server.policies import PageLimit
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.server.routes.executions import LaneName
 from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
@@ -40,17 +35,19 @@ routes = RouteGroup(tag="operators", role=Role.OPERATE, bound=Bound.NEVER)
 
 def identifier(value: str, field: str) -> str:
     if not value:
-        raise bad_request(f"{field}: must not be empty")
+        raise route.bad_request(f"{field}: must not be empty")
     if len(value.encode()) > MAX_IDENTIFIER:
-        raise bad_request(f"{field}: exceeds {MAX_IDENTIFIER} bytes (got {len(value.encode())})")
+        raise route.bad_request(
+            f"{field}: exceeds {MAX_IDENTIFIER} bytes (got {len(value.encode())})"
+        )
     if any(c.isspace() or ord(c) < 32 or ord(c) == 127 for c in value):
-        raise bad_request(f"{field}: must not contain whitespace or control characters")
+        raise route.bad_request(f"{field}: must not contain whitespace or control characters")
     return value
 
 
 def grant_ttl(value: int) -> int:
     if not 1 <= value <= MAX_GRANT_MS:
-        raise bad_request(f"grant_ttl_ms must be in 1..={MAX_GRANT_MS}")
+        raise route.bad_request(f"grant_ttl_ms must be in 1..={MAX_GRANT_MS}")
     return value
 
 
@@ -113,7 +110,7 @@ class Reclaim(Struct, frozen=True, kw_only=True):
 @routes("POST", "/v1/executions/{id}/reclaim", role=Role.WORK, bound=Bound.EXECUTION, tag="workers")
 async def reclaim(request: ApiRequest, body: Reclaim) -> object:
     """Reserves an execution with a lost lease for the worker that continues it."""
-    args = args_from(
+    args = route.args_from(
         IssueGrantArgs,
         body,
         execution_id=request.execution(),
@@ -129,9 +126,12 @@ async def reclaim(request: ApiRequest, body: Reclaim) -> object:
     return {"status": word, **structs.asdict(made)}
 
 
-class WorkersQuery(Struct, frozen=True):
+class Namespaced(Struct, frozen=True):
     namespace: str = "default"
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class WorkersQuery(Namespaced, frozen=True):
+    limit: PageLimit = 100
 
 
 @routes("GET", "/v1/workers", role=Role.READ, bound=Bound.NAMESPACE, tag="workers")
@@ -142,7 +142,7 @@ async def workers(request: ApiRequest, query: WorkersQuery) -> object:
 
 class LanesQuery(Struct, frozen=True):
     cursor: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    limit: PageLimit = 100
 
 
 @routes("GET", "/v1/lanes", role=Role.READ)
@@ -155,7 +155,9 @@ async def lanes(request: ApiRequest, query: LanesQuery) -> object:
 async def lane(request: ApiRequest) -> Lane:
     """The state of a lane."""
     name = request.path["lane"]
-    return existing(await request.engine.read_lane(str(lane_id(name))), NotFound("lane", name))
+    return route.existing(
+        await request.engine.read_lane(str(lane_id(name))), NotFound("lane", name)
+    )
 
 
 def _lane_action(action: str, summary: str) -> None:
@@ -170,10 +172,6 @@ def _lane_action(action: str, summary: str) -> None:
 _lane_action("pause", "Pauses a lane: nothing is claimed from it until it is resumed.")
 _lane_action("resume", "Resumes a lane.")
 _lane_action("drain", "Drains a lane: it accepts no new executions and finishes those it has.")
-
-
-class Namespaced(Struct, frozen=True):
-    namespace: str = "default"
 
 
 @routes(
@@ -212,9 +210,9 @@ async def rotate(request: ApiRequest, body: Rotation) -> object:
     """Rotates the signing key; tokens of the previous key stay valid for the grace period."""
     kid, secret = body.new_kid, body.new_secret_hex
     if not kid or ":" in kid:
-        raise bad_request("new_kid: must not be empty and must not contain a colon")
+        raise route.bad_request("new_kid: must not be empty and must not contain a colon")
     if not secret or len(secret) % 2 or set(secret) - set(hexdigits):
-        raise bad_request("new_secret_hex: must be an even number of hexadecimal digits")
+        raise route.bad_request("new_secret_hex: must be an even number of hexadecimal digits")
     grace = request.server.settings.waitpoint_hmac_grace_ms
     with request.server.rotations.slot():
         try:
@@ -240,5 +238,5 @@ async def rotate(request: ApiRequest, body: Rotation) -> object:
     audit.info("waitpoint_hmac_rotation_complete", extra=facts)
     if not rotated:
         first = next(iter(failed.values()), None)
-        raise first if isinstance(first, EngineError) else bad_request(NOT_ROTATED)
+        raise first if isinstance(first, EngineError) else route.bad_request(NOT_ROTATED)
     return {"rotated": rotated, "failed": list(failed), "new_kid": kid}
