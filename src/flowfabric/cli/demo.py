@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,9 @@ WORKERS = 3
 KILL_AT, FREEZE_AT = 0.2, 0.4
 FROZEN_S = LEASE_MS / 1000 * 1.6
 DEADLINE_S = 18.0
+KILLED = "killed worker-2 (SIGKILL): its leases expire and others reclaim its jobs"
+FROZEN = "froze worker-3 (SIGSTOP) for longer than its leases"
+THAWED = "resumed worker-3 (SIGCONT): its late writes are refused"
 
 
 class Fleet:
@@ -115,10 +119,13 @@ async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int) -> bool:
     for name in ("worker-1", "worker-2", "worker-3"):
         await fleet.start(name)
     events = await engine.subscribe_completion(BEGINNING)
-    deadline = time.monotonic() + DEADLINE_S
-    killed = frozen = thawed = False
-    thaw_at = float("inf")
-    done = 0
+    now = time.monotonic
+    deadline, thaw_at, done = now() + DEADLINE_S, float("inf"), 0
+    steps: list[tuple[str, signal.Signals, str, Callable[[], bool]]] = [
+        ("worker-2", signal.SIGKILL, KILLED, lambda: done >= jobs * KILL_AT),
+        ("worker-3", signal.SIGSTOP, FROZEN, lambda: done >= jobs * FREEZE_AT),
+        ("worker-3", signal.SIGCONT, THAWED, lambda: now() >= thaw_at),
+    ]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -127,27 +134,16 @@ async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int) -> bool:
     )
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("completed", total=jobs, note="")
-        while time.monotonic() < deadline and (done < jobs or (frozen and not thawed)):
-            try:
+        while now() < deadline and (done < jobs or len(steps) == 1):
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await anext(events)
                     done += 1
-            except TimeoutError:
-                pass
-            if not killed and done >= jobs * KILL_AT:
-                killed = True
-                fleet.signal("worker-2", signal.SIGKILL)
-                progress.console.print(
-                    "  killed worker-2 (SIGKILL): its leases expire and others reclaim its jobs"
-                )
-            if killed and not frozen and done >= jobs * FREEZE_AT:
-                frozen, thaw_at = True, time.monotonic() + FROZEN_S
-                fleet.signal("worker-3", signal.SIGSTOP)
-                progress.console.print("  froze worker-3 (SIGSTOP) for longer than its leases")
-            if frozen and not thawed and time.monotonic() >= thaw_at:
-                thawed = True
-                fleet.signal("worker-3", signal.SIGCONT)
-                progress.console.print("  resumed worker-3 (SIGCONT): its late writes are refused")
+            while steps and steps[0][3]():
+                name, number, text, _ = steps.pop(0)
+                fleet.signal(name, number)
+                thaw_at = now() + FROZEN_S if number is signal.SIGSTOP else thaw_at
+                progress.console.print(f"  {text}")
             progress.update(bar, completed=done, note=f"{fleet.refusals} late writes refused")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):

@@ -33,6 +33,10 @@ EXPECTED_EXECUTION = (
 EXPECTED_WAITPOINT = (
     "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
 )
+TOO_MANY = (
+    "too many arguments: expected EXECUTION WAITPOINT URL; "
+    "pass a token in --token or on standard input"
+)
 SOURCE_TYPE = "user"
 EFFECTS = {
     "resume_condition_satisfied": "the condition is satisfied; the execution resumes",
@@ -82,10 +86,7 @@ def run(
     """Delivers a signal to a waitpoint."""
     # Errors never repeat an argument, because a token may be in the wrong position.
     if ctx.args:
-        raise ConfigError(
-            "too many arguments: expected EXECUTION WAITPOINT URL; "
-            "pass a token in --token or on standard input"
-        )
+        raise ConfigError(TOO_MANY)
     ident = parse_id(ExecutionId, execution, EXPECTED_EXECUTION, repeat=False)
     waitpoint_id = parse_id(parse_uuid, waitpoint, EXPECTED_WAITPOINT, repeat=False)
     if not name:
@@ -93,36 +94,34 @@ def run(
     if operator:
         _check_operator(token, payload, source)
     sent = None if payload is None else _payload(payload)
-    stored = "" if operator else _token(token)
+    proof = "" if operator else _token(token)
     found = read(url, lambda engine: engine.describe_execution(ident))
     if found is None:
         raise NotFound("execution", ident)
-    args = (
-        ApprovalSignalArgs(
-            execution_id=ident,
-            lane_id=found.lane_id,
-            waitpoint_id=waitpoint_id,
-            signal_name=name,
+    args: ApprovalSignalArgs | DeliverSignalArgs
+    if operator:
+        args = ApprovalSignalArgs(
+            execution_id=ident, lane_id=found.lane_id, waitpoint_id=waitpoint_id, signal_name=name
         )
-        if operator
-        else DeliverSignalArgs(
+    else:
+        args = DeliverSignalArgs(
             execution_id=ident,
             waitpoint_id=waitpoint_id,
             signal_id=uuid.uuid4(),
-            waitpoint_token=stored,
+            waitpoint_token=proof,
             signal_name=name,
             source_type=SOURCE_TYPE if source else "",
             source_identity=source or "",
             payload=sent,
         )
-    )
-    result = write(url, lambda engine: _deliver(engine, args))
-    if isinstance(result, SignalDuplicate):
-        line = f"already delivered as signal {result.existing_signal_id}; nothing changed"
-    else:
-        line = f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}"
-    show(Text(line))
+    show(_outcome(write(url, lambda engine: _deliver(engine, args))))
     return 0
+
+
+def _outcome(result: SignalAccepted | SignalDuplicate) -> Text:
+    if isinstance(result, SignalDuplicate):
+        return Text(f"already delivered as signal {result.existing_signal_id}; nothing changed")
+    return Text(f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}")
 
 
 async def _deliver(

@@ -218,8 +218,8 @@ async def follow(
         found = await _describe(engine, ident)
         if at >= found.total_attempt_count:
             return
-        closed = await _closing(engine, ident, at)
-        yield closed
+        end = await engine.read_stream(ident, at, frame_id.END, count_limit=1)
+        yield _closing_of(at, end)
         if only or (at + 1 >= found.total_attempt_count and found.public_state in ENDED_STATES):
             return
         at, after = at + 1, BEGINNING
@@ -242,17 +242,10 @@ async def read_now(
         while page.frames:
             for frame in page.frames:
                 yield at, frame
-            page = await engine.tail_stream(
-                ident, at, page.next_after or after, 0, PAGE, visibility
-            )
+            last_id = page.next_after or after
+            page = await engine.tail_stream(ident, at, last_id, 0, PAGE, visibility)
         yield _closing_of(at, page)
         after = BEGINNING
-
-
-async def _closing(engine: EngineProtocol, ident: ExecutionId, attempt: int) -> Closing:
-    return _closing_of(
-        attempt, await engine.read_stream(ident, attempt, frame_id.END, count_limit=1)
-    )
 
 
 def _closing_of(attempt: int, page: StreamFrames) -> Closing:
