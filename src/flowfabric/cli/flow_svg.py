@@ -133,15 +133,8 @@ def _line(line: Line, plan: Layout, places: _Places) -> str:
             else f"C{middle:.1f} {ay:.1f} {middle:.1f} {by:.1f} {bx:.1f} {by:.1f}"
         )
     colour = _LINES.get(line.state, "")
-    kind = " ".join(
-        word
-        for word in (
-            "edge",
-            colour,
-            {"unsatisfied": "open", "staged": "staged"}.get(line.state, ""),
-        )
-        if word
-    )
+    dashes = {"unsatisfied": "open", "staged": "staged"}.get(line.state, "")
+    kind = " ".join(filter(None, ("edge", colour, dashes)))
     title = escape(f"{words(line.state)}{', passes its result on' if line.passes else ''}")
     arrow = f"M{x - 8:.1f} {y - 4.5:.1f}L{x:.1f} {y:.1f}L{x - 8:.1f} {y + 4.5:.1f}z"
     tip = f'<path class="tip {colour}" d="{arrow}"/>'
