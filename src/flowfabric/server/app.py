@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ResourceExhausted, Unavailable
-from flowfabric.server.auth import ANONYMOUS, Caller, Tokens, load_tokens
+from flowfabric.server.auth import ANONYMOUS, Caller, load_tokens
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.pending_claims import PendingClaims
 from flowfabric.server.route import Route
-from flowfabric.server.routes import ROUTES, with_open_metrics
+from flowfabric.server.routes import ROUTES
 from flowfabric.server.telemetry import ServerTelemetry
+from flowfabric.wire.operations import Bound
 
 
 class ConcurrencyLimit:
@@ -55,9 +57,7 @@ class Server:
     ) -> None:
         self.engine, self.settings = engine, settings
         self.telemetry = telemetry or ServerTelemetry(None, engine)
-        self.tokens: Tokens = load_tokens(
-            settings.api_token or None, settings.api_tokens_file or None
-        )
+        self.tokens = load_tokens(settings.api_token, settings.api_tokens_file)
         self.streams = ConcurrencyLimit("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = ConcurrencyLimit("admin_rotate", 1)
         self.pending_claims = PendingClaims(engine)
@@ -66,11 +66,6 @@ class Server:
 
     def caller(self, header: str | None) -> Caller | None:
         return self.tokens.caller(header) if self.tokens else ANONYMOUS
-
-    @property
-    def loops_are_running(self) -> bool:
-        """True for an engine without loops: another process runs them."""
-        return bool(getattr(self.engine, "loops_are_running", True))
 
     @property
     def is_draining(self) -> bool:
@@ -94,18 +89,17 @@ class Server:
         task.add_done_callback(self.background.discard)
 
 
-def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
+def build(server: Server) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
-    for route in with_open_metrics(routes) if server.settings.metrics_open else routes:
+    for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
+    if server.settings.metrics_open:  # scrapers send no token
+        scraped = by_path["/metrics"]
+        scraped["GET"] = structs.replace(scraped["GET"], role=None, bound=Bound.FREE)
     endpoints = {path: Endpoint(server, path, methods) for path, methods in by_path.items()}
+    paths = [Path(path, endpoint) for path, endpoint in endpoints.items()]
     unknown = Path("/{path:path}", Endpoint(server, "unknown", {}))
-    return _PathRouter(
-        endpoints,
-        Starlette(
-            routes=[*(Path(path, endpoint) for path, endpoint in endpoints.items()), unknown]
-        ),
-    )
+    return _PathRouter(endpoints, Starlette(routes=[*paths, unknown]))
 
 
 class _PathRouter:

@@ -43,7 +43,7 @@ async def readyz(request: ApiRequest) -> Reply:
         checks["events"] = _events(writer)
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
-    checks["loops"] = "ok" if request.server.loops_are_running else "not running"
+    checks["loops"] = "ok" if request.engine.loops_are_running else "not running"
     checks["timers"] = (
         "ok"
         if overdue_ms <= MAX_OVERDUE_MS
