@@ -17,8 +17,8 @@ from rich.console import Console
 
 from flowfabric import CreateExecutionArgs, Engine, ExecutionId
 from flowfabric.cli import flow as command
-from flowfabric.cli import flow_svg, flow_text
-from flowfabric.cli.flow_dot import dot
+from flowfabric.cli import flow_svg, flow_text, text
+from flowfabric.cli.flow_svg import dot
 from flowfabric.cli.flow_view import APPEARANCES, clean, view_flow
 from flowfabric.connect import PostgresBackend, SqliteBackend, look_at
 from flowfabric.errors import ConfigError, NotFound, Unavailable
@@ -282,7 +282,9 @@ async def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says:
     assert other.read_bytes() == b""
 
 
-async def test_flows_are_listed_newest_first_with_a_total(sqlite: SqliteBackend) -> None:
+async def test_flows_are_listed_newest_first_with_a_total(
+    sqlite: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flows = [uuid4() for _ in range(5)]
     for at, flow in enumerate(flows):
         await sqlite.create_flow(
@@ -293,7 +295,9 @@ async def test_flows_are_listed_newest_first_with_a_total(sqlite: SqliteBackend)
     assert [flow.flow_id for flow, _ in rows] == [flows[4], flows[3]]
     path = sqlite.store.target.key
     console = Console(file=io.StringIO(), width=120)
-    assert await asyncio.to_thread(command.list_flows, path, 2, console) == 0
+    monkeypatch.setattr(command, "console", console)
+    monkeypatch.setattr(text, "console", console)
+    assert await asyncio.to_thread(command.list_flows, path, 2) == 0
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "the newest 2 of 5 flows" in said and "namespace" in said and "shop" in said
 

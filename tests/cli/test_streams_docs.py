@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.cli.tail_text import CLOSE_REASONS
+from flowfabric.cli.tail import CLOSE_REASONS
 from flowfabric.model import stream as limits
 from tests.cli.commands import flowfabric
 from tests.cli.test_suspension_docs import command, run

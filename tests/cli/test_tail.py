@@ -34,11 +34,13 @@ from flowfabric.cli.tail import (
     StreamItem,
     TailOptions,
     follow,
+    is_inline,
     read_now,
+    readable,
+    render_line,
     resume_command,
     start_position,
 )
-from flowfabric.cli.tail_text import is_inline, readable, render_line
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.errors import ConfigError
 from tests.cli.commands import flowfabric

@@ -19,7 +19,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.observe import Metrics, Scrape, push_from_environment, tracing_from_environment
-from flowfabric.observe.otel_env import is_enabled
+from flowfabric.observe.instrument import is_enabled
 from flowfabric.observe.otlp_metrics import SHUTDOWN_S, Push, to_otlp
 from tests.cli.processes import running
 from tests.engine.helpers import create

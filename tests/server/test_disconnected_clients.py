@@ -61,8 +61,8 @@ class Caller:
         self._granted, self.told = asyncio.Event(), list[Any]()
         real = getattr(engine, call)
 
-        async def granting(*args: Any) -> Any:
-            answer = await real(*args)
+        async def granting(*args: Any, **named: Any) -> Any:
+            answer = await real(*args, **named)
             self._granted.set()
             return answer
 

@@ -13,7 +13,7 @@ import pytest
 from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
-from flowfabric.server import connection_limits
+from flowfabric.server import http_protocol
 from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.http_protocol import MAX_HEAD_BYTES
 from flowfabric.server.lifecycle import bind, serve
@@ -225,7 +225,7 @@ async def test_unauthenticated_connections_per_address_are_limited(engine: Engin
 async def test_unauthenticated_keep_alive_is_short_under_load(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_limits, "CROWDED_KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(http_protocol, "CROWDED_KEEP_ALIVE_S", 0.05)
     async with served(engine, max_connections=6) as client:
         few = await _held(client)
         members = [await _held(client, TOKEN) for _ in range(2)]

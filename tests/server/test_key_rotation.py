@@ -11,7 +11,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.model.signing_key import RotationEntry
-from flowfabric.server import key_rotation
+from flowfabric.server.routes import workers
 from tests.server.client import memory, served, stores
 
 PATH = "/v1/admin/rotate-waitpoint-secret"
@@ -102,7 +102,7 @@ async def test_a_slow_rotation_times_out(
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(key_rotation, "TIMEOUT_S", 0.01)
+    monkeypatch.setattr(workers, "ROTATION_TIMEOUT_S", 0.01)
     monkeypatch.setattr(engine, "rotate_waitpoint_hmac_secret_all", stuck)
     async with served(engine) as client:
         found = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": SECRET})

@@ -13,7 +13,8 @@ from msgspec import structs
 from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.observe import Metrics
-from flowfabric.server.lifecycle import ServerTelemetry, serve
+from flowfabric.server.lifecycle import serve
+from flowfabric.server.telemetry import ServerTelemetry
 from tests.server.client import ADMIN, Client, a_setting, memory, served, token_of, tokens_file
 
 PAUSE = "/v1/lanes/mail/pause"

@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from flowfabric import ExecutionId, memory_engine
 from flowfabric.observe import TRACEPARENT, Metrics
 from flowfabric.observe.tracing import Tracing
-from flowfabric.server.lifecycle import ServerTelemetry, serve
+from flowfabric.server.lifecycle import serve
+from flowfabric.server.telemetry import ServerTelemetry
 from tests.remote.served import TOKEN, settings
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

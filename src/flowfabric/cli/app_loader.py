@@ -52,11 +52,8 @@ def load_app(text: str) -> App:
 def select_app(names: dict[str, object], target: Target) -> App:
     if target.name is not None:
         return _by_name(names, target.where, target.name)
-    found = {
-        id(app): name
-        for name, value in reversed(names.items())
-        if (app := as_app(value)) is not None
-    }
+    apps = ((name, as_app(value)) for name, value in reversed(names.items()))
+    found = {id(app): name for name, app in apps if app is not None}
     if not found:
         raise ConfigError(
             f"{target.where}: no App found; {_defined_names(names)}. "
@@ -92,14 +89,10 @@ def _defined_names(names: dict[str, object]) -> str:
     shown = [
         f"{name} ({type(value).__name__})"
         for name, value in names.items()
-        if _is_user_defined(name, value)
+        if not name.startswith("_") and not isinstance(value, ModuleType)
     ]
     more = f" and {len(shown) - SHOWN_NAMES} more" if len(shown) > SHOWN_NAMES else ""
     return f"found {', '.join(shown[:SHOWN_NAMES])}{more}" if shown else "nothing is defined there"
-
-
-def _is_user_defined(name: str, value: object) -> bool:
-    return not name.startswith("_") and not isinstance(value, ModuleType)
 
 
 def _import(target: Target) -> ModuleType:
@@ -110,9 +103,8 @@ def _import(target: Target) -> ModuleType:
         return importlib.import_module(target.where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{target.where}.".startswith(f"{error.name}."):
-            hint = (
-                f"; did you mean {target.where}.py?" if Path(f"{target.where}.py").exists() else ""
-            )
+            file = f"{target.where}.py"
+            hint = f"; did you mean {file}?" if Path(file).exists() else ""
             raise ConfigError(f"{target.where}: no such module in this folder{hint}") from None
         raise _import_error(error, target.where, Path.cwd()) from error
     except (Exception, SystemExit) as error:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from typing import Annotated
 from uuid import UUID
 
+import typer
 from msgspec import Struct, structs
-from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import with_reader
-from flowfabric.cli.text import clean, plural
+from flowfabric.cli.database import read
+from flowfabric.cli.text import JsonLines, ReadUrl, clean, plural, print_json, show
 from flowfabric.engine.engine import Engine
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
 from flowfabric.rules.executions.explain_waits import THEN
@@ -20,12 +20,17 @@ from flowfabric.store.port import GetAll, Row
 
 READ_BATCH = 500
 OPERATOR, TIME = "__operator_only__", "__timeout_only__"
+NONE = "no open waitpoints"
 PENDING = "no execution yet; it was created ahead"
 _COUNTED = {
     CountKind.DISTINCT_WAITPOINTS: "waitpoints",
     CountKind.DISTINCT_SIGNALS: "signals",
     CountKind.DISTINCT_SOURCES: "sources",
 }
+_WAIT_COLUMNS = (
+    *("execution_id", "reason_code", "condition", "satisfied_set"),
+    *("timeout_at_ms", "timeout_behavior", "closed_at_ms"),
+)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -48,20 +53,23 @@ class OpenWaitpoint(Struct, frozen=True):
     token_fingerprint: str
 
 
-def run(url: str, limit: int, console: Console, *, as_json: bool) -> int:
-    found, more = asyncio.run(with_reader(url, lambda engine: open_waitpoints(engine, limit)))
-    if as_json:
-        for each in found:
-            console.file.write(json.dumps(structs.asdict(each)) + "\n")
-        return 0
-    if not found:
-        console.print("no open waitpoints", highlight=False)
-        return 0
-    title = f"{plural(len(found), 'open waitpoint')}, oldest first"
-    console.print(f"{title}; use --limit for more" if more else title, highlight=False)
+def run(
+    url: ReadUrl,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
+    ] = 50,
+    as_json: JsonLines = False,
+) -> int:
+    """Lists the open waitpoints with their executions, conditions and timeouts, without tokens."""
+    found, more = read(url, lambda engine: open_waitpoints(engine, limit))
+    if not as_json:
+        title = f"{plural(len(found), 'open waitpoint')}, oldest first" if found else NONE
+        show(f"{title}; use --limit for more" if more else title)
     for each in found:
-        for line in render(each):
-            console.print(line, highlight=False, soft_wrap=True)
+        if as_json:
+            print_json(structs.asdict(each))
+        else:
+            show(*render(each))
     return 0
 
 
@@ -72,18 +80,9 @@ async def open_waitpoints(engine: Engine, limit: int) -> tuple[list[OpenWaitpoin
     for at in range(0, len(page.items), READ_BATCH):
         part: list[WaitpointListed] = page.items[at : at + READ_BATCH]
         keys = sorted({(w.execution_id.partition_index, w.execution_id.uuid) for w in part})
-        columns = (
-            "execution_id",
-            "reason_code",
-            "condition",
-            "satisfied_set",
-            "timeout_at_ms",
-            "timeout_behavior",
-            "closed_at_ms",
-        )
         reads = (
             GetAll("ff_exec_core", keys, ("execution_id", "execution_kind", "lane_id")),
-            GetAll("ff_suspension_current", keys, columns),
+            GetAll("ff_suspension_current", keys, _WAIT_COLUMNS),
         )
         rows = (await engine.store.load(reads)).rows
         work: dict[UUID, Row] = {row[0]: row[1:] for row in rows[0]}

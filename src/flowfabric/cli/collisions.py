@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rich.console import Console
-
+from flowfabric.cli.text import console
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, lane_id
 
@@ -52,21 +51,22 @@ def report(lanes: list[str]) -> list[str]:
     colliding = sum(bool(others) for _, _, others in rows)
     share = colliding / len(rows)
     width = max(LANE_WIDTH, *map(len, lanes))
-    lines = ["Partition collisions of the configured lanes", ""]
-    lines += [f"num_flow_partitions: {FLOW_PARTITIONS}", f"lanes configured:    {len(rows)}"]
-    lines += [
+    lines = [
+        "Partition collisions of the configured lanes",
+        "",
+        f"num_flow_partitions: {FLOW_PARTITIONS}",
+        f"lanes configured:    {len(rows)}",
         f"lanes colliding:     {colliding} ({share * 100:.1f}%)",
         f"severity:            {severity(share)}",
         "",
-    ]
-    lines += [f"{'partition':<9} | {'lane':<{width}} | collides_with"]
-    lines += [
-        f"{at:<9} | {lane:<{width}} | {', '.join(others) or ALONE}" for at, lane, others in rows
+        f"{'partition':<9} | {'lane':<{width}} | collides_with",
+        *(f"{at:<9} | {lane:<{width}} | {', '.join(more) or ALONE}" for at, lane, more in rows),
     ]
     return [*lines, "", *ADVICE] if colliding else lines
 
 
-def run(console: Console) -> int:
+def run() -> int:
+    """Lists the lanes of FF_LANES that share a partition. Reads no database."""
     for line in report(lanes_of(os.environ.get("FF_LANES", "default"))):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, markup=False, soft_wrap=True)
     return 0

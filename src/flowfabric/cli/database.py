@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -26,18 +27,18 @@ def database_url(url: str | None) -> str:
     return found
 
 
-async def with_reader(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    engine = await look_at_store(url)
-    try:
-        return await work(engine)
-    finally:
-        await engine.close()
+def read(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+    return asyncio.run(_closing(look_at_store(url), work))
 
 
-async def with_writer(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+def write(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
     """Open a database for writing. It creates a missing one: the caller must check before."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
-    engine = await connect_store(url, dev=True, loops=False)
+    return asyncio.run(_closing(connect_store(url, dev=True, loops=False), work))
+
+
+async def _closing(opening: Awaitable[Engine], work: Callable[[Engine], Awaitable[T]]) -> T:
+    engine = await opening
     try:
         return await work(engine)
     finally:

@@ -1,6 +1,4 @@
-"""A worker process of the demo: an App, a task and a Worker as anybody would write them, and a
-report of each end on stdout.
-"""
+"""A worker process of the demo: an App, a task and a Worker, with refused writes on stdout."""
 
 from __future__ import annotations
 
@@ -10,9 +8,8 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from flowfabric.connect import SqliteBackend, sqlite_path
 from flowfabric.engine.background import LoopSettings
@@ -35,57 +32,40 @@ def say(kind: str, **facts: object) -> None:
     os.write(1, json.dumps({"kind": kind, **facts}).encode() + b"\n")
 
 
+WRITES = ("complete", "renew", "complete_many", "complete_and_claim")
+
+
 class Reporter:
-    """Prints the outcome of each write by a lease holder. A late write is refused, once or more
-    often; it is printed once.
-    """
+    """Reports each lease with a refused late write once."""
 
     def __init__(self) -> None:
         self._refused: set[bytes] = set()
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
-        match name:
-            case "complete" | "renew":
-                return self._one(operation, completes=name == "complete")
-            case "complete_many":
-                return self._many(operation, lambda answer: answer)
-            case "complete_and_claim":
-                return self._many(operation, lambda answer: answer[0])
-        return None
+        if name not in WRITES:
+            return None
 
-    def _one(self, operation: Operation, *, completes: bool) -> Operation:
-        async def reported(handle: Handle, *args: Any, **named: Any) -> Any:
+        async def reported(*args: object, **named: object) -> object:
+            subject = args[0]
             try:
-                answer = await operation(handle, *args, **named)
+                answer = await operation(*args, **named)
             except EngineError as error:
-                self._report(handle, error)
+                self._report(subject, error)
                 raise
-            if completes:
-                say("completed")
+            if isinstance(subject, Sequence):
+                refusals = answer[0] if isinstance(answer, tuple) else answer
+                for (handle, _), refusal in zip(subject, refusals, strict=True):
+                    self._report(handle, refusal)
             return answer
 
         return reported
 
-    def _many(
-        self, operation: Operation, errors: Callable[[Any], list[EngineError | None]]
-    ) -> Operation:
-        async def reported(
-            many: Sequence[tuple[Handle, bytes | None]], *args: Any, **named: Any
-        ) -> Any:
-            answer = await operation(many, *args, **named)
-            for (handle, _), error in zip(many, errors(answer), strict=True):
-                self._report(handle, error)
-                if error is None:
-                    say("completed")
-            return answer
-
-        return reported
-
-    def _report(self, handle: Handle, error: EngineError | None) -> None:
-        if error is None or isinstance(error, TransportError) or handle.opaque in self._refused:
+    def _report(self, handle: object, error: EngineError | None) -> None:
+        if error is None or isinstance(error, TransportError) or not isinstance(handle, Handle):
             return
-        self._refused.add(handle.opaque)
-        say("refused", code=error.code)
+        if handle.opaque not in self._refused:
+            self._refused.add(handle.opaque)
+            say("refused", code=error.code)
 
 
 REPORTER = Reporter()
@@ -116,7 +96,6 @@ async def main(path: str, name: str) -> None:
     async with build_app(path) as app:
         engine = await app.engine()
         engine.with_scanners(LoopSettings(lease_expiry_ms=250))
-        say("started", pid=os.getpid())
         await Worker(
             app, concurrency=SLOTS, lease=timedelta(milliseconds=LEASE_MS), worker_id=name
         ).run()

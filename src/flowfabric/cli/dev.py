@@ -1,32 +1,50 @@
-"""`flowfabric dev`: a worker on SQLite that restarts when a source file changes."""
+"""`flowfabric dev`: a worker on SQLite that restarts when a source file changes.
+
+Its child process runs a worker, the loops and the API, and prints a line per run.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
-from flowfabric.cli import dev_child
-from flowfabric.cli.app_loader import Target, parse_target
-from flowfabric.cli.worker import SIGNALS, say
-from flowfabric.errors import ConfigError
+import typer
 
+from flowfabric.cli import worker
+from flowfabric.cli.app_loader import Target, load_app, parse_target
+from flowfabric.cli.server import serve_dev_api
+from flowfabric.connect import is_postgres
+from flowfabric.errors import ConfigError, FlowFabricError
+from flowfabric.observe import sentry
+from flowfabric.sdk.app import App
+from flowfabric.sdk.context import Context
+from flowfabric.sdk.exceptions import Parked
+
+T = TypeVar("T")
 POLL_S = 0.2
 MAX_FILES = 2_000
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 Stamps = dict[str, tuple[int, int]]
+GRACE = "5s"
 
 
-def run(target: str, url: str | None, concurrency: int) -> int:
-    """Run until a signal. The user's code runs in a child process: each restart is clean."""
+def run(
+    target: worker.AppArgument,
+    url: Annotated[str | None, typer.Option(help="Overrides the SQLite file of the App.")] = None,
+    concurrency: worker.Concurrency = 16,
+) -> int:
+    """Runs the tasks of an App on SQLite, with the API, and restarts when a file changes."""
     folder = watched_folder(parse_target(target))
     received: list[int] = []
-    for number in SIGNALS:
+    for number in worker.SIGNALS:
         signal.signal(number, lambda got, _: received.append(got))
     seen = stamps(folder)
     child = Child(target, url, concurrency)
@@ -34,12 +52,12 @@ def run(target: str, url: str | None, concurrency: int) -> int:
         time.sleep(POLL_S)
         now = stamps(folder)
         if now != seen:
-            say(f"{describe_changes(seen, now)} changed: restarting")
+            worker.say(f"{describe_changes(seen, now)} changed: restarting")
             seen = now
             child.stop()
             child = Child(target, url, concurrency)
         elif child.newly_ended():
-            say("waiting for the code to change")
+            worker.say("waiting for the code to change")
     child.stop()
     return 0
 
@@ -75,13 +93,7 @@ def modules(folder: Path) -> Iterator[str]:
 
 
 def describe_changes(before: Stamps, after: Stamps) -> str:
-    names = sorted(
-        {
-            Path(path).name
-            for path in before.keys() | after.keys()
-            if before.get(path) != after.get(path)
-        }
-    )
+    names = sorted({Path(path).name for path, _ in before.items() ^ after.items()})
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -99,7 +111,7 @@ class Child:
         self._pid = os.fork()
         if not self._pid:
             os.close(self._held)
-            _exec_child(lambda: dev_child.main(target, url, concurrency, end))
+            _exec_child(lambda: child_main(target, url, concurrency, end))
         os.close(end)
         self._ended = False
 
@@ -121,7 +133,7 @@ def _exec_child(run: Callable[[], int]) -> NoReturn:
     """Run this instead of the rest of the forked process."""
     status = 1
     try:
-        for number in SIGNALS:
+        for number in worker.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         status = run()
     except BaseException:
@@ -130,3 +142,74 @@ def _exec_child(run: Callable[[], int]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+async def report_run(ctx: Context, call: Callable[[], Awaitable[T]]) -> T:
+    """Middleware: print the result and duration of each run."""
+    began = time.monotonic()
+    how = "failed"
+    try:
+        value = await call()
+        how = "done"
+        return value
+    except Parked:
+        how = "waits"
+        raise
+    finally:
+        worker.say(
+            f"  {ctx.task} {ctx.execution_id}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms"
+        )
+
+
+async def run_until_pipe_closes(app: App, wanted: worker.WorkerOptions, end: int) -> None:
+    loop = asyncio.get_running_loop()
+
+    api = asyncio.create_task(_serve_api(app))
+
+    def listen(stop: Callable[[], None]) -> None:
+        def ended() -> None:
+            loop.remove_reader(end)
+            api.cancel()
+            stop()
+
+        loop.add_reader(end, ended)
+
+    try:
+        await worker.serve(app, wanted, app.lanes, middleware=[report_run], also_stop=listen)
+    finally:
+        api.cancel()
+        await asyncio.gather(api, return_exceptions=True)
+
+
+async def _serve_api(app: App) -> None:
+    await serve_dev_api(await app.engine())
+
+
+def child_main(target: str, url: str | None, concurrency: int, end: int) -> int:
+    wanted = worker.WorkerOptions(target, url, concurrency=concurrency, grace=GRACE)
+    try:
+        with sentry.sentry_from_environment():
+            app = load_app(target)
+            app.url = dev_url(app.url, parse_target(target), wanted.url)
+            worker.log_to_stderr()
+            # the first line names the SQLite file
+            logging.getLogger("flowfabric.sqlite").setLevel(logging.ERROR)
+            asyncio.run(run_until_pipe_closes(app, wanted, end))
+    except FlowFabricError as error:
+        worker.say(str(error))
+        return 2
+    return 0
+
+
+def dev_url(url: str, target: Target, given: str | None) -> str:
+    """The app's SQLite file; for an app on another store, a file beside its code."""
+    if given:
+        return given
+    if not is_postgres(url) and not worker.in_memory(url):
+        return url
+    path = (
+        target.path.with_suffix(".dev.db")
+        if target.path is not None
+        else Path(target.where.rpartition(".")[2] + ".dev.db")
+    )
+    return f"sqlite:///{path}"

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Annotated, TypeVar
 
-from msgspec import Struct, to_builtins
-from rich.console import Console
+import typer
+from msgspec import structs, to_builtins
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, with_reader
-from flowfabric.cli.text import clean, utc
+from flowfabric.cli.database import database_url, read
+from flowfabric.cli.text import Db, JsonLines, clean, print_json, show, utc
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, StreamBackpressure, ValidationError
-from flowfabric.model.event import ScannerFilter
+from flowfabric.model.event import (
+    CompletionEvent,
+    LeaseEvent,
+    OperatorEvent,
+    ScannerFilter,
+    SignalEvent,
+)
 
+Event = CompletionEvent | LeaseEvent | SignalEvent | OperatorEvent
+E = TypeVar("E", bound=Event)
 CHANNELS = {
     "completion": "subscribe_completion",
     "lease": "subscribe_lease_history",
@@ -28,102 +36,103 @@ CHANNELS = {
 }
 START = "start"
 FIRST_WAIT_S = 0.2
-_STYLES = {
-    "Success": "green",
-    "Failure": "red",
-    "Cancelled": "red",
-    "expired": "red",
-    "revoked": "red",
-}
+_STYLES = {"Success": "green"} | dict.fromkeys(
+    ("Failure", "Cancelled", "expired", "revoked"), "red"
+)
 _TITLE = ("kind", "outcome", "effect")
 _SHOWN_FIELDS = {"at", "cursor", "execution_id", "subject_id", *_TITLE}
 
 
-class EventOptions(Struct, frozen=True):
-    """The command line."""
+def run(
+    url: Db = None,
+    channel: Annotated[
+        list[str] | None,
+        typer.Option(help="completion, lease, signal or operator; repeatable. Default: all."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="CURSOR",
+            help="start, or the cursor of an event of the given channel.",
+        ),
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Only events of this namespace.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
+    as_json: JsonLines = False,
+) -> int:
+    """Follows events until Ctrl-C. Only reads the database."""
+    names = channel or []
+    where, cursor = database_url(url), _start_cursor(names, start)
 
-    channels: tuple[str, ...]
-    start: str | None
-    namespace: str | None
-    limit: int | None
+    async def follow(engine: EngineProtocol) -> None:
+        left = limit
+        async for name, event in merge_feeds(_feeds(engine, names, cursor, namespace)):
+            if as_json:
+                print_json(to_json(name, event))
+            else:
+                show(render(name, event))
+            left = None if left is None else left - 1
+            if left == 0:
+                return
 
-
-def run(url: str | None, wanted: EventOptions, console: Console, *, as_json: bool) -> int:
-    where, cursor = database_url(url), _start_cursor(wanted)
-    try:
-        asyncio.run(
-            with_reader(
-                where, lambda engine: _follow(engine, wanted, cursor, console, as_json=as_json)
-            )
-        )
-    except KeyboardInterrupt:
-        return 0
+    with suppress(KeyboardInterrupt):
+        read(where, follow)
     return 0
 
 
-def _start_cursor(wanted: EventOptions) -> bytes:
-    for name in wanted.channels:
+def _start_cursor(channels: list[str], start: str | None) -> bytes:
+    for name in channels:
         if name not in CHANNELS:
             raise ConfigError(
                 f"--channel: expected one of {', '.join(CHANNELS)}, got {clean(name[:40])!r}"
             )
-    if wanted.start is None:
+    if start is None:
         return b""
-    if wanted.start == START:
+    if start == START:
         return BEGINNING
     try:
-        cursor = bytes.fromhex(wanted.start)
+        cursor = bytes.fromhex(start)
     except ValueError:
         cursor = b""
     if len(cursor) != len(BEGINNING) or cursor[:1] != BEGINNING[:1]:
         raise ConfigError(
             f"--from: expected {START} or the cursor of an event, as --json shows it, "
-            f"got {clean(wanted.start[:40])!r}"
+            f"got {clean(start[:40])!r}"
         )
-    if len(wanted.channels) != 1:
+    if len(channels) != 1:
         raise ConfigError("--from: a cursor belongs to one channel; name it with --channel")
     return cursor
 
 
-async def _follow(
-    engine: EngineProtocol, wanted: EventOptions, cursor: bytes, console: Console, *, as_json: bool
-) -> None:
-    left = wanted.limit
-    chosen = ScannerFilter(namespace=wanted.namespace)
+def _feeds(
+    engine: EngineProtocol, channels: list[str], cursor: bytes, namespace: str | None
+) -> dict[str, Subscription[Event]]:
+    wanted = ScannerFilter(namespace=namespace)
     try:
-        feeds = {
-            name: getattr(engine, CHANNELS[name])(cursor, chosen)
-            for name in wanted.channels or CHANNELS
+        return {
+            name: getattr(engine, CHANNELS[name])(cursor, wanted) for name in channels or CHANNELS
         }
     except ValidationError as error:
         raise ConfigError(f"--from: {error.detail}") from None
-    async for channel, event in merge_feeds(feeds):
-        if as_json:
-            console.file.write(json.dumps(to_json(channel, event)) + "\n")
-            console.file.flush()
-        else:
-            console.print(render(channel, event), highlight=False, soft_wrap=True)
-        left = None if left is None else left - 1
-        if left == 0:
-            return
 
 
-async def merge_feeds(feeds: dict[str, Subscription[Any]]) -> AsyncIterator[tuple[str, Any]]:
+async def merge_feeds(feeds: Mapping[str, Subscription[E]]) -> AsyncIterator[tuple[str, E]]:
     """Merge the events of all feeds; events available at the same time are ordered by time.
 
     Buffers one event per feed.
     """
     for feed in feeds.values():
         await feed
-    waiting: dict[asyncio.Task[Any], str] = {}
-    heads: dict[str, Any] = {}
+    waiting: dict[asyncio.Task[E], str] = {}
+    heads: dict[str, E] = {}
     try:
         waiting.update({asyncio.ensure_future(_next(feed)): name for name, feed in feeds.items()})
         await asyncio.wait(waiting, timeout=FIRST_WAIT_S)  # so that old events come in order
         while True:
             for name in feeds.keys() - heads.keys() - set(waiting.values()):
                 waiting[asyncio.ensure_future(_next(feeds[name]))] = name
-            done: set[asyncio.Task[Any]] = set()
+            done: set[asyncio.Task[E]] = set()
             if waiting:
                 done, _ = await asyncio.wait(
                     waiting, timeout=0 if heads else None, return_when=asyncio.FIRST_COMPLETED
@@ -138,7 +147,7 @@ async def merge_feeds(feeds: dict[str, Subscription[Any]]) -> AsyncIterator[tupl
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def _next(feed: Subscription[Any]) -> Any:
+async def _next(feed: Subscription[E]) -> E:
     while True:
         try:
             return await anext(feed)
@@ -146,16 +155,15 @@ async def _next(feed: Subscription[Any]) -> Any:
             print(f"{missing}", file=sys.stderr)
 
 
-def to_json(channel: str, event: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = to_builtins(event, enc_hook=str, builtin_types=(bytes,))
+def to_json(channel: str, event: Event) -> dict[str, object]:
+    fields = to_builtins(event, enc_hook=str, builtin_types=(bytes,))
     return {"channel": channel, **fields, "cursor": event.cursor.hex()}
 
 
-def render(channel: str, event: Any) -> Text:
-    word = next(getattr(event, name) for name in _TITLE if hasattr(event, name))
-    facts: dict[str, Any] = {
-        name: getattr(event, name) for name in event.__struct_fields__ if name not in _SHOWN_FIELDS
-    }
+def render(channel: str, event: Event) -> Text:
+    fields = structs.asdict(event)
+    word = next(fields[name] for name in _TITLE if name in fields)
+    facts = {name: value for name, value in fields.items() if name not in _SHOWN_FIELDS}
     facts |= facts.pop("details", {})
     details = ", ".join(
         f"{clean(str(name).replace('_', ' '))} {clean(str(fact))}"

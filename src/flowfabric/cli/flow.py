@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Annotated, Any
 from uuid import UUID
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperCommand
 
-from flowfabric.cli.database import with_reader
-from flowfabric.cli.flow_dot import dot
-from flowfabric.cli.flow_svg import svg
+from flowfabric.cli.database import read
+from flowfabric.cli.flow_svg import dot, svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
-from flowfabric.cli.text import clean
+from flowfabric.cli.text import ReadUrl, clean, console, parse_id, show
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
+EXPECTED = "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
 STDOUT_PATH = "-"
 MAX_FLOWS_READ = 20_000
 PAGE = 1_000
@@ -30,36 +33,53 @@ MAX_COUNTED = 1_000
 USUAL = {"default", "dag", ""}
 
 
-def flow_id(text: str) -> UUID:
-    try:
-        return parse_uuid(text)
-    except ValueError:
-        raise ConfigError(
-            "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, "
-            f"got {clean(text[:80])!r}"
-        ) from None
+class FileIsOptional(TyperCommand):
+    """`--svg` without a file means standard output."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        filled = [
+            f"--svg={STDOUT_PATH}" if arg == "--svg" and after.startswith("--") else arg
+            for arg, after in zip(args, [*args[1:], "--"], strict=True)
+        ]
+        return super().parse_args(ctx, filled)
 
 
-def show(text: str, url: str, console: Console, *, as_dot: bool, svg_to: str | None) -> int:
+def show_flow(
+    flow_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them."
+        ),
+    ],
+    url: ReadUrl,
+    as_dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
+    svg_to: Annotated[
+        str | None,
+        typer.Option(
+            "--svg", metavar="[FILE]", help="Write an SVG picture to this file, or print it."
+        ),
+    ] = None,
+) -> int:
+    """Draws a flow: its nodes with their states, and their dependencies."""
     if as_dot and svg_to is not None:
         raise ConfigError("--dot and --svg: only one of them is accepted")
-    ident = flow_id(text)
-    view = asyncio.run(with_reader(url, lambda engine: view_flow(engine, ident)))
+    ident = parse_id(parse_uuid, flow_id, EXPECTED)
+    view = read(url, lambda engine: view_flow(engine, ident))
     if as_dot:
         console.file.write(dot(view))
     elif svg_to == STDOUT_PATH:
         console.file.write(svg(view))
     elif svg_to is not None:
         _write(svg_to, svg(view))
-        console.print(Text(f"wrote {svg_to}"), highlight=False)
+        show(Text(f"wrote {svg_to}"))
     else:
         print_flow(view, console)
     return 0
 
 
-async def draw(engine: Engine, ident: UUID, console: Console | None = None) -> None:
+async def draw(engine: Engine, ident: UUID, on: Console = console) -> None:
     """Print a flow of an open engine, as `flowfabric flow show` does."""
-    print_flow(await view_flow(engine, ident), console or Console())
+    print_flow(await view_flow(engine, ident), on)
 
 
 def _write(path: str, text: str) -> None:
@@ -72,29 +92,26 @@ def _write(path: str, text: str) -> None:
 # ---- the list
 
 
-def list_flows(url: str, limit: int, console: Console) -> int:
-    found, rows = asyncio.run(with_reader(url, lambda engine: _newest(engine, limit)))
+def list_flows(
+    url: ReadUrl,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")
+    ] = 20,
+) -> int:
+    """Lists the flows of a database, the newest first."""
+    found, rows = read(url, lambda engine: _newest(engine, limit))
     if not found:
-        console.print("no flows", highlight=False)
+        show("no flows")
         return 0
-    named = [
-        (name, [clean(getattr(flow, name)) for flow, _ in rows])
-        for name in ("namespace", "flow_kind")
-    ]
-    named = [(name, values) for name, values in named if set(values) - USUAL]
+    names = ("namespace", "flow_kind")
+    columns = {name: [clean(getattr(flow, name)) for flow, _ in rows] for name in names}
+    named = {name: values for name, values in columns.items() if set(values) - USUAL}
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (
-        "flow",
-        "state",
-        "created (UTC)",
-        "nodes",
-        *(name.removeprefix("flow_") for name, _ in named),
-    ):
-        table.add_column(
-            name,
-            justify="right" if name == "nodes" else "left",
-            no_wrap=name in ("flow", "state", "created (UTC)"),
-        )
+    for name in ("flow", "state", "created (UTC)"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("nodes", justify="right")
+    for name in named:
+        table.add_column(name.removeprefix("flow_"))
     for at, (flow, state) in enumerate(rows):
         cells = (
             str(flow.flow_id),
@@ -102,13 +119,11 @@ def list_flows(url: str, limit: int, console: Console) -> int:
             when(flow.created_at).removesuffix(" UTC"),
             str(flow.node_count),
         )
-        table.add_row(*cells, *(Text(values[at]) for _, values in named))
+        table.add_row(*cells, *(Text(values[at]) for values in named.values()))
     console.print(table)
     if found > len(rows):
         more = "at least " if found >= MAX_FLOWS_READ else ""
-        console.print(
-            f"the newest {len(rows)} of {more}{found} flows; --limit shows more", highlight=False
-        )
+        show(f"the newest {len(rows)} of {more}{found} flows; --limit shows more")
     return 0
 
 

@@ -114,28 +114,17 @@ def draw(plan: Layout, boxes: Mapping[str, Box]) -> list[Text]:
     before: list[_Track] = []
     for layer, tracks in zip(plan.layers, gaps, strict=True):
         _side_by_side(tracks, rows, tall)
-        right = (
-            left
-            + 1
-            + max((boxes[spot.node].inner for spot in layer if not spot.is_bend), default=1)
-        )
+        widths = [boxes[spot.node].inner for spot in layer if not spot.is_bend]
+        right = left + 1 + max(widths, default=1)
         for spot in layer:
             y = rows[spot] * tall
             if spot.is_bend:
-                _bend(
-                    canvas,
-                    y + ENTERS,
-                    [out for t in tracks for s, out in _outs(t) if s == spot],
-                    (left, right),
-                )
+                leaves = [out for track in tracks for at, out in _outs(track) if at == spot]
+                _bend(canvas, y + ENTERS, leaves, (left, right))
             else:
-                _box(
-                    canvas,
-                    boxes[spot.node],
-                    (left, right),
-                    (y, y + tall - 1),
-                    arrives=any(spot in t.targets for t in before),
-                )
+                arrives = any(spot in track.targets for track in before)
+                ends = (y, y + tall - 1)
+                _box(canvas, boxes[spot.node], (left, right), ends, arrives=arrives)
         gap = max((track.column for track in tracks), default=0) * 2 + 4
         for track in tracks:
             _route(canvas, track, tracks, right + 1, right + gap)

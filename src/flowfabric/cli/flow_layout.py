@@ -6,7 +6,7 @@ Pure functions from names and pairs to positions.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -111,9 +111,10 @@ def ordered(layers: list[list[Spot]], steps: Sequence[tuple[Spot, Spot]]) -> lis
         if not fewest:
             break
         forth = sweep % 2 == 0
-        place = {spot: index for layer in now for index, spot in enumerate(layer)}
+        near = before if forth else after
+        place: dict[Spot, float] = {spot: at for layer in now for at, spot in enumerate(layer)}
         for layer in now if forth else reversed(now):
-            layer.sort(key=_middle(before if forth else after, place))
+            layer.sort(key=lambda spot: _mean(spot, near, place))
             place.update((spot, index) for index, spot in enumerate(layer))
         count = crossings(now, steps)
         if count < fewest:
@@ -121,12 +122,10 @@ def ordered(layers: list[list[Spot]], steps: Sequence[tuple[Spot, Spot]]) -> lis
     return best
 
 
-def _middle(neighbours: dict[Spot, list[Spot]], place: dict[Spot, int]) -> Callable[[Spot], float]:
-    def middle(spot: Spot) -> float:
-        near = neighbours.get(spot)
-        return sum(place[other] for other in near) / len(near) if near else place[spot]
-
-    return middle
+def _mean(spot: Spot, neighbours: Mapping[Spot, list[Spot]], at: Mapping[Spot, float]) -> float:
+    """The mean position of the neighbours; without any, the own position."""
+    near = neighbours.get(spot, [spot])
+    return sum(at[other] for other in near) / len(near)
 
 
 def _neighbours(
@@ -167,12 +166,7 @@ def _heights(
     for turn in range(PLACEMENTS):
         neighbours = before if turn % 2 == 0 else after
         for layer in layers if turn % 2 == 0 else reversed(layers):
-            wanted = []
-            for spot in layer:
-                near = neighbours.get(spot)
-                wanted.append(
-                    sum(heights[other] for other in near) / len(near) if near else heights[spot]
-                )
+            wanted = [_mean(spot, neighbours, heights) for spot in layer]
             heights.update(zip(layer, _apart(wanted), strict=True))
     return heights
 

@@ -1,4 +1,4 @@
-"""A flow as a self-contained SVG, without scripts or external files, for light and dark pages."""
+"""A flow as a self-contained SVG for light and dark pages, or as Graphviz text."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ LEGEND = 34
 _PLAIN = ("#ffffff", "#1f2328", "#59636e", "#8c959f", "#f6f8fa")
 _DARK = ("#0d1117", "#e6edf3", "#9198a1", "#6e7681", "#161b22")
 _LINES = {"satisfied": "s-completed", "impossible": "s-failed"}
+_EDGES = {"satisfied": "solid", "impossible": "solid", "unsatisfied": "dashed", "staged": "dotted"}
+_COLOURS = {"satisfied": appearance("completed").light, "impossible": appearance("failed").light}
 
 
 class _Places(Struct, frozen=True):
@@ -131,15 +133,8 @@ def _line(line: Line, plan: Layout, places: _Places) -> str:
             else f"C{middle:.1f} {ay:.1f} {middle:.1f} {by:.1f} {bx:.1f} {by:.1f}"
         )
     colour = _LINES.get(line.state, "")
-    kind = " ".join(
-        word
-        for word in (
-            "edge",
-            colour,
-            {"unsatisfied": "open", "staged": "staged"}.get(line.state, ""),
-        )
-        if word
-    )
+    dashes = {"unsatisfied": "open", "staged": "staged"}.get(line.state, "")
+    kind = " ".join(filter(None, ("edge", colour, dashes)))
     title = escape(f"{words(line.state)}{', passes its result on' if line.passes else ''}")
     arrow = f"M{x - 8:.1f} {y - 4.5:.1f}L{x:.1f} {y:.1f}L{x - 8:.1f} {y + 4.5:.1f}z"
     tip = f'<path class="tip {colour}" d="{arrow}"/>'
@@ -178,3 +173,36 @@ def _legend(view: FlowView, places: _Places) -> str:
         found.append(_text("small soft", x + 16, y, f"{count} {words(state)}"))
         x += _legend_width(state, count)
     return "".join(found)
+
+
+def dot(view: FlowView) -> str:
+    lines = [
+        f"digraph {quoted(str(view.flow_id))} {{",
+        "  rankdir=LR;",
+        f"  label={quoted(f'flow {view.flow_id}: {view.shown_state}')};",
+        '  node [shape=box, style=rounded, fontname="sans-serif"];',
+    ]
+    for node in view.nodes.values():
+        seen = appearance(node.state)
+        rows = [f"{seen.symbol} {node.label}", words(node.state), tally_text(node)]
+        label = "\\n".join(escaped(text) for text in rows if text)
+        lines.append(f'  {quoted(node.key)} [label="{label}", color="{seen.light}"];')
+    lines += [
+        f"  {quoted(line.up)} -> {quoted(line.down)} [{_edge_attributes(line)}];"
+        for line in view.lines
+    ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _edge_attributes(line: Line) -> str:
+    colour = _COLOURS.get(line.state, appearance("waiting").light)
+    attributes = f'style={_EDGES.get(line.state, "dashed")}, color="{colour}"'
+    return f'{attributes}, label="data"' if line.passes else attributes
+
+
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def quoted(text: str) -> str:
+    return f'"{escaped(text)}"'

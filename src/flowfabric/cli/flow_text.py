@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 
 from rich.console import Console
 from rich.table import Table
@@ -161,10 +163,8 @@ def layer_table(view: FlowView) -> Table:
 
 
 def merged(layers: Sequence[Counter[str]]) -> list[tuple[int, int, Counter[str]]]:
-    found: list[tuple[int, int, Counter[str]]] = []
-    for at, counts in enumerate(layers):
-        if found and found[-1][2] == counts:
-            found[-1] = (found[-1][0], at, counts)
-        else:
-            found.append((at, at, counts))
-    return found
+    """The first and the last layer of each run of equal layers."""
+    runs = [
+        (counts, [at for at, _ in run]) for counts, run in groupby(enumerate(layers), itemgetter(1))
+    ]
+    return [(run[0], run[-1], counts) for counts, run in runs]

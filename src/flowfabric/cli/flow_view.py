@@ -159,15 +159,15 @@ def assemble(
         for ident, state in sorted(states.items(), key=lambda item: item[0].bytes)
     }
     counted = Counter(state for state in states.values() if state != GONE)
-    derived = derived_state(counted) if counted else last_seen
+    reason, policy = flow.cancel_reason, flow.cancellation_policy
     return FlowView(
         flow.flow_id,
         clean(flow.flow_kind),
         clean(flow.namespace),
-        derived,
+        derived_state(counted) if counted else last_seen,
         flow.public_flow_state,
-        None if flow.cancel_reason is None else clean(flow.cancel_reason),
-        None if flow.cancellation_policy is None else clean(flow.cancellation_policy),
+        None if reason is None else clean(reason),
+        None if policy is None else clean(policy),
         flow.created_at,
         nodes,
         lines,

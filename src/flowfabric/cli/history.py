@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+from typing import Annotated
 from uuid import UUID
 
+import typer
 from msgspec import Struct, to_builtins
-from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, with_reader
-from flowfabric.cli.text import EXECUTION_ID, clean, not_found, utc
+from flowfabric.cli import text
+from flowfabric.cli.database import database_url, read
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import ConfigError, NotFound
-from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
+from flowfabric.errors import NotFound
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
 ID_CHARS = 8
+_FAILED = (What.LEASE_EXPIRED, What.REVOKED, What.RETRIED, What.BUDGET_BREACHED)
 _STYLES = {
-    What.LEASE_EXPIRED: BAD,
-    What.REVOKED: BAD,
-    What.RETRIED: BAD,
-    What.BUDGET_BREACHED: BAD,
-    What.FLOW_CANCEL_REQUESTED: BAD,
-    What.SUSPENDED: WAITS,
-    What.DELAYED: WAITS,
-    What.WAITED: WAITS,
-    What.HELD_BACK: WAITS,
+    **dict.fromkeys((*_FAILED, What.FLOW_CANCEL_REQUESTED), BAD),
+    **dict.fromkeys((What.SUSPENDED, What.DELAYED, What.WAITED, What.HELD_BACK), WAITS),
 }
 _UNITS = (
     (86_400_000, "d", 3_600_000, "h"),
@@ -45,56 +38,52 @@ class Timeline(Struct):
     count: int = 0
 
 
-def run(text: str, url: str | None, limit: int | None, console: Console, *, as_json: bool) -> int:
-    ident = _subject(text)
+def run(
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID."),
+    ],
+    url: text.Db = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most this many entries; default: all.")
+    ] = None,
+    as_json: text.JsonLines = False,
+) -> int:
+    """Lists the events of an execution, or of a flow and its members. Only reads the database."""
+    ident = _subject(subject)
     try:
-        asyncio.run(
-            with_reader(
-                database_url(url),
-                lambda engine: _print(engine, ident, limit, console, as_json=as_json),
-            )
-        )
+        read(database_url(url), lambda engine: _print(engine, ident, limit, as_json=as_json))
     except NotFound:
         kind = "execution" if isinstance(ident, ExecutionId) else "flow"
-        raise not_found(kind, ident) from None
+        raise text.not_found(kind, ident) from None
     return 0
 
 
-def _subject(text: str) -> ExecutionId | UUID:
-    try:
-        return ExecutionId(text) if text.startswith("{") else parse_uuid(text)
-    except (ExecutionIdError, ValueError):
-        raise ConfigError(
-            f"ID: expected an execution id such as {EXECUTION_ID}, in quotes because of the "
-            f"braces, or the UUID of a flow, got {clean(text[:80])!r}"
-        ) from None
+def _subject(given: str) -> ExecutionId | UUID:
+    expected = f"ID: expected an execution id such as {text.QUOTED_ID}, or the UUID of a flow"
+    if given.startswith("{"):
+        return text.parse_id(ExecutionId, given, expected)
+    return text.parse_id(parse_uuid, given, expected)
 
 
 async def _print(
-    engine: EngineProtocol,
-    ident: ExecutionId | UUID,
-    limit: int | None,
-    console: Console,
-    *,
-    as_json: bool,
+    engine: EngineProtocol, ident: ExecutionId | UUID, limit: int | None, *, as_json: bool
 ) -> None:
     timeline, after = Timeline(), None
     while limit is None or timeline.count < limit:
-        page = await engine.history(
-            ident, MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY), after
-        )
+        left = MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY)
+        page = await engine.history(ident, left, after)
         for entry in page.items:
             if as_json:
-                console.file.write(json.dumps(to_builtins(entry, enc_hook=str)) + "\n")
+                text.print_json(to_builtins(entry, enc_hook=str))
             else:
-                for line in render(entry, timeline, members=not isinstance(ident, ExecutionId)):
-                    console.print(line, highlight=False, soft_wrap=True)
+                text.show(*render(entry, timeline, members=not isinstance(ident, ExecutionId)))
             timeline.count += 1
         after = page.next_cursor
         if after is None:
             return
     if not as_json:
-        console.print(f"showing the first {timeline.count}; use --limit for more", highlight=False)
+        text.show(f"showing the first {timeline.count}; use --limit for more")
 
 
 def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Text]:
@@ -102,23 +91,16 @@ def render(entry: HistoryEntry, timeline: Timeline, *, members: bool) -> list[Te
     lines = []
     if timeline.first_ms is None:
         timeline.first_ms = timeline.last_ms = entry.at_ms
-        lines.append(Text(f"from {utc(entry.at_ms)}", "bold"))
+        lines.append(Text(f"from {text.utc(entry.at_ms)}", "bold"))
     since = span(entry.at_ms - timeline.first_ms)
     step = span(entry.at_ms - timeline.last_ms)
     timeline.last_ms = entry.at_ms
-    who = (
-        f"  {str(entry.execution_id)[-ID_CHARS:] if entry.execution_id else 'flow':<{ID_CHARS}}"
-        if members
-        else ""
-    )
-    lines.append(
-        Text.assemble(
-            f"  {since:>11}  {'+' + step:>11}{who}  ",
-            (f"{entry.what.value:<21}", _style(entry)),
-            f"  {', '.join(_facts(entry, timeline.first_ms))}".rstrip(),
-        )
-    )
-    return lines
+    subject = str(entry.execution_id)[-ID_CHARS:] if entry.execution_id else "flow"
+    name = f"  {subject:<{ID_CHARS}}" if members else ""
+    title = (f"{entry.what.value:<21}", _style(entry))
+    facts = f"  {', '.join(_facts(entry, timeline.first_ms))}".rstrip()
+    line = Text.assemble(f"  {since:>11}  {'+' + step:>11}{name}  ", title, facts)
+    return [*lines, line]
 
 
 def _style(entry: HistoryEntry) -> str:
@@ -135,7 +117,7 @@ def _facts(entry: HistoryEntry, first_ms: int) -> list[str]:
         elif name == "lease":
             found.append(f"lease {str(fact)[:ID_CHARS]}")
         else:
-            found.append(f"{clean(name.replace('_', ' '))} {clean(str(fact))}")
+            found.append(f"{text.clean(name.replace('_', ' '))} {text.clean(str(fact))}")
     return found
 
 

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
-from rich.console import Console
+import typer
 
+from flowfabric.cli.text import show
 from flowfabric.connect import migrate_postgres, migration_script
 from flowfabric.errors import ConfigError
 
 KINDS = ("pre", "post")
 
 
-def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: str) -> int:
+def run(
+    url: Annotated[str, typer.Argument(help="postgresql://user@host/database")] = "",
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Only pre (before the new code) or only post (after the old code)."),
+    ] = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the script instead, for psql or another tool.")
+    ] = False,
+    schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
+) -> int:
+    """Migrates a Postgres database to this release. Repeating it is safe."""
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"kind: expected pre or post, got {kind!r}")
-    if as_sql:
+    if sql:
         print(migration_script(kind, schema), end="")
         return 0
     if not url:
@@ -23,8 +36,5 @@ def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: s
             "url: expected postgresql://user@host/database, or --sql to print the script"
         )
     applied = asyncio.run(migrate_postgres(url, kind, schema=schema))
-    for title in applied:
-        console.print(f"applied {title}", highlight=False)
-    if not applied:
-        console.print("the database is up to date", highlight=False)
+    show(*([f"applied {title}" for title in applied] or ["the database is up to date"]))
     return 0

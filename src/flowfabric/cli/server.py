@@ -8,11 +8,13 @@ import secrets
 from collections.abc import Callable
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Annotated
 
-from rich.console import Console
+import typer
 from rich.table import Table
 from rich.text import Text
 
+from flowfabric.cli.text import console, show
 from flowfabric.cli.worker import say
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
@@ -22,18 +24,26 @@ from flowfabric.observe.logs import log_to_stderr
 DEV_ADDRESS = "127.0.0.1:9090"
 
 
-def run(config: str | None, console: Console, *, check: bool) -> int:
+def run(
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables override it.")
+    ] = None,
+    check_config: Annotated[
+        bool, typer.Option("--check-config", help="Print every setting and exit.")
+    ] = False,
+) -> int:
+    """Serves the HTTP API until SIGTERM or Ctrl-C, then finishes running requests."""
     from flowfabric.server.config import describe_settings, load_settings, read_config_file
 
     file = read_config_file(config) if config else {}
-    if check:
+    if check_config:
         table = Table("variable", "value", "from", "meaning", box=None, pad_edge=False)
         for name, value, source, meaning in describe_settings(os.environ, file):
             table.add_row(Text(name), Text(value), source, Text(meaning))
         console.print(table)
     settings = load_settings(os.environ, file)
-    if check:
-        console.print("the configuration is valid", highlight=False)
+    if check_config:
+        show("the configuration is valid")
         return 0
     lifecycle = _lifecycle()
 

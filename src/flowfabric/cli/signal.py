@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import json
 import os
 import sys
 import uuid
-from uuid import UUID
+from typing import Annotated
 
-from msgspec import Struct
-from rich.console import Console
+import typer
 from rich.text import Text
 
-from flowfabric.cli.database import with_reader, with_writer
-from flowfabric.cli.text import EXECUTION_ID
+from flowfabric.cli.database import read, write
+from flowfabric.cli.text import EXECUTION_ID, WriteUrl, parse_id, show
 from flowfabric.codec.token import MAX_TOKEN_BYTES
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
-from flowfabric.model.execution import ExecutionSnapshot
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
     DeliverSignalArgs,
@@ -29,6 +26,17 @@ from flowfabric.model.waitpoint import (
 )
 
 TOKEN_VARIABLE = "FF_WAITPOINT_TOKEN"  # noqa: S105 - the name of a variable
+EXPECTED_EXECUTION = (
+    f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
+    "as `flowfabric approvals URL` shows it"
+)
+EXPECTED_WAITPOINT = (
+    "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
+)
+TOO_MANY = (
+    "too many arguments: expected EXECUTION WAITPOINT URL; "
+    "pass a token in --token or on standard input"
+)
 SOURCE_TYPE = "user"
 EFFECTS = {
     "resume_condition_satisfied": "the condition is satisfied; the execution resumes",
@@ -53,112 +61,91 @@ REFUSALS = {
 OPERATOR_REFUSED = "the token of the waitpoint has expired; resume_execution in Python bypasses it"
 
 
-class SignalOptions(Struct, frozen=True):
-    """The command line."""
-
-    execution: str
-    waitpoint: str
-    name: str
-    payload: str | None
-    source: str | None
-    token: str | None
-    operator: bool
-    extra: bool
-
-    def __repr__(self) -> str:
-        return f"Given({self.name!r})"
-
-
-def run(given: SignalOptions, url: str, console: Console) -> int:
-    """Errors never repeat an argument, because a token may be in the wrong position."""
-    if given.extra:
-        raise ConfigError(
-            "too many arguments: expected EXECUTION WAITPOINT URL; "
-            "pass a token in --token or on standard input"
+def run(
+    ctx: typer.Context,
+    execution: Annotated[
+        str, typer.Argument(help="The execution that waits; `flowfabric approvals URL` shows it.")
+    ],
+    waitpoint: Annotated[str, typer.Argument(help="The waitpoint's UUID.")],
+    url: WriteUrl,
+    name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON", help="The payload of the signal.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="WHO", help="Who signals.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input."
+        ),
+    ] = None,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Decide as an operator, without a token.")
+    ] = False,
+) -> int:
+    """Delivers a signal to a waitpoint."""
+    # Errors never repeat an argument, because a token may be in the wrong position.
+    if ctx.args:
+        raise ConfigError(TOO_MANY)
+    ident = parse_id(ExecutionId, execution, EXPECTED_EXECUTION, repeat=False)
+    waitpoint_id = parse_id(parse_uuid, waitpoint, EXPECTED_WAITPOINT, repeat=False)
+    if not name:
+        raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
+    if operator:
+        _check_operator(token, payload, source)
+    sent = None if payload is None else _payload(payload)
+    proof = "" if operator else _token(token)
+    found = read(url, lambda engine: engine.describe_execution(ident))
+    if found is None:
+        raise NotFound("execution", ident)
+    args: ApprovalSignalArgs | DeliverSignalArgs
+    if operator:
+        args = ApprovalSignalArgs(
+            execution_id=ident, lane_id=found.lane_id, waitpoint_id=waitpoint_id, signal_name=name
         )
-    execution, waitpoint = _execution(given.execution), _waitpoint(given.waitpoint)
-    _check_options(given)
-    payload = None if given.payload is None else _payload(given.payload)
-    token = "" if given.operator else _token(given.token)
-    stored = asyncio.run(with_reader(url, lambda engine: engine.describe_execution(execution)))
-    if stored is None:
-        raise NotFound("execution", execution)
-    result = asyncio.run(
-        with_writer(url, lambda engine: _deliver(engine, given, stored, waitpoint, payload, token))
-    )
-    if isinstance(result, SignalDuplicate):
-        line = f"already delivered as signal {result.existing_signal_id}; nothing changed"
     else:
-        line = f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}"
-    console.print(Text(line), highlight=False, soft_wrap=True)
+        args = DeliverSignalArgs(
+            execution_id=ident,
+            waitpoint_id=waitpoint_id,
+            signal_id=uuid.uuid4(),
+            waitpoint_token=proof,
+            signal_name=name,
+            source_type=SOURCE_TYPE if source else "",
+            source_identity=source or "",
+            payload=sent,
+        )
+    show(_outcome(write(url, lambda engine: _deliver(engine, args))))
     return 0
 
 
+def _outcome(result: SignalAccepted | SignalDuplicate) -> Text:
+    if isinstance(result, SignalDuplicate):
+        return Text(f"already delivered as signal {result.existing_signal_id}; nothing changed")
+    return Text(f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}")
+
+
 async def _deliver(
-    engine: Engine,
-    given: SignalOptions,
-    stored: ExecutionSnapshot,
-    waitpoint: UUID,
-    payload: bytes | None,
-    token: str,
+    engine: Engine, args: ApprovalSignalArgs | DeliverSignalArgs
 ) -> SignalAccepted | SignalDuplicate:
-    execution = stored.execution_id
     try:
-        if given.operator:
-            decision = ApprovalSignalArgs(
-                execution_id=execution,
-                lane_id=stored.lane_id,
-                waitpoint_id=waitpoint,
-                signal_name=given.name,
-            )
-            return await engine.deliver_approval_signal(decision)
-        return await engine.deliver_signal(
-            DeliverSignalArgs(
-                execution_id=execution,
-                waitpoint_id=waitpoint,
-                signal_id=uuid.uuid4(),
-                waitpoint_token=token,
-                signal_name=given.name,
-                source_type=SOURCE_TYPE if given.source else "",
-                source_identity=given.source or "",
-                payload=payload,
-            )
-        )
+        if isinstance(args, ApprovalSignalArgs):
+            return await engine.deliver_approval_signal(args)
+        return await engine.deliver_signal(args)
     except ValidationError as error:
         if error.kind is not ValidationKind.INVALID_TOKEN:
             raise
-        why = OPERATOR_REFUSED if given.operator else REFUSALS.get(error.detail, "")
+        by_operator = isinstance(args, ApprovalSignalArgs)
+        why = OPERATOR_REFUSED if by_operator else REFUSALS.get(error.detail, "")
         raise ConfigError(f"the token was refused ({error.detail}): {why}") from None
 
 
-def _execution(text: str) -> ExecutionId:
-    try:
-        return ExecutionId(text)
-    except ExecutionIdError:
-        raise ConfigError(
-            f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
-            "as `flowfabric approvals URL` shows it"
-        ) from None
-
-
-def _waitpoint(text: str) -> UUID:
-    try:
-        return parse_uuid(text)
-    except ValueError:
-        raise ConfigError(
-            "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
-        ) from None
-
-
-def _check_options(given: SignalOptions) -> None:
-    if not given.name:
-        raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
-    if given.operator and given.token is not None:
+def _check_operator(token: str | None, payload: str | None, source: str | None) -> None:
+    if token is not None:
         raise ConfigError(
             "--operator and --token: only one of them is accepted; an operator needs no token"
         )
-    for option, value in (("--payload", given.payload), ("--source", given.source)):
-        if given.operator and value is not None:
+    for option, value in (("--payload", payload), ("--source", source)):
+        if value is not None:
             raise ConfigError(f"--operator and {option}: an operator's signal has only a name")
 
 

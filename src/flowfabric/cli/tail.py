@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import shlex
 import sys
 from collections.abc import AsyncIterator
+from typing import Annotated
 from urllib.parse import urlsplit
 
+import typer
 from msgspec import Struct
 from rich.console import Console
+from rich.text import Text
 
-from flowfabric.cli.database import database_url, with_reader
-from flowfabric.cli.tail_text import Printer
-from flowfabric.cli.text import not_found, parse_execution_id
+from flowfabric.cli.database import database_url, read
+from flowfabric.cli.text import (
+    Db,
+    ExecutionArgument,
+    clean,
+    console,
+    not_found,
+    parse_execution_id,
+)
 from flowfabric.codec import frame_id
 from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.engine.streams.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import ConfigError, NotFound, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionSnapshot
@@ -25,6 +35,20 @@ BEGINNING = "0-0"
 PAGE = 1_000
 INTERRUPTED = 130
 ENDED_STATES = frozenset(("completed", "failed", "cancelled", "expired", "skipped"))
+INLINE_TYPES = ("stdout", "delta")
+"""Frame types that are parts of one text. A frame of any other type is a separate line."""
+_BINARY = "base64"
+CLOSE_REASONS = {
+    "attempt_success": "succeeded",
+    "attempt_failure": "failed",
+    "attempt_cancelled": "was cancelled",
+    "lease_expired": "lost its lease",
+    "lease_revoked": "lost its lease to an operator",
+    "reclaimed": "was reclaimed by another worker",
+    "expired": "exceeded its time limit",
+    "suspension_timeout": "was suspended too long",
+    "dependency_impossible": "was skipped",
+}
 
 
 class TailOptions(Struct, frozen=True):
@@ -57,14 +81,38 @@ class Closing(Struct, frozen=True):
 StreamItem = tuple[int, StreamFrame] | Closing
 
 
-def run(given: TailOptions, console: Console) -> int:
-    ident, database = parse_execution_id(given.execution), database_url(given.url)
-    position = start_position(given.attempt, given.after)
-    printer = Printer(console, Console(file=sys.stderr), as_json=given.as_json)
+def run(
+    execution: ExecutionArgument,
+    url: Db = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MAX_ATTEMPT_INDEX, metavar="N", help="Only this attempt; the first is 0."
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="CURSOR", help="Continue after this frame: its id, or ATTEMPT:ID."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended."),
+    ] = True,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Include best-effort frames.")
+    ] = True,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="One JSON object per frame, and one when an attempt ends."),
+    ] = False,
+) -> int:
+    """Follows the output of an execution. Only reads the database."""
+    given = TailOptions(execution, url, attempt, after, follow, live, as_json)
+    ident, database = parse_execution_id(execution), database_url(url)
+    position = start_position(attempt, after)
+    printer = Printer(console, Console(file=sys.stderr, highlight=False), as_json=as_json)
     try:
-        asyncio.run(
-            with_reader(database, lambda engine: _show(engine, ident, given, position, printer))
-        )
+        read(database, lambda engine: _show(engine, ident, given, position, printer))
     except KeyboardInterrupt:
         printer.note(f"to continue: {resume_command(given, position)}")
         return INTERRUPTED
@@ -170,8 +218,8 @@ async def follow(
         found = await _describe(engine, ident)
         if at >= found.total_attempt_count:
             return
-        closed = await _closing(engine, ident, at)
-        yield closed
+        end = await engine.read_stream(ident, at, frame_id.END, count_limit=1)
+        yield _closing_of(at, end)
         if only or (at + 1 >= found.total_attempt_count and found.public_state in ENDED_STATES):
             return
         at, after = at + 1, BEGINNING
@@ -194,17 +242,10 @@ async def read_now(
         while page.frames:
             for frame in page.frames:
                 yield at, frame
-            page = await engine.tail_stream(
-                ident, at, page.next_after or after, 0, PAGE, visibility
-            )
+            last_id = page.next_after or after
+            page = await engine.tail_stream(ident, at, last_id, 0, PAGE, visibility)
         yield _closing_of(at, page)
         after = BEGINNING
-
-
-async def _closing(engine: EngineProtocol, ident: ExecutionId, attempt: int) -> Closing:
-    return _closing_of(
-        attempt, await engine.read_stream(ident, attempt, frame_id.END, count_limit=1)
-    )
 
 
 def _closing_of(attempt: int, page: StreamFrames) -> Closing:
@@ -216,3 +257,82 @@ async def _describe(engine: EngineProtocol, ident: ExecutionId) -> ExecutionSnap
     if found is None:
         raise NotFound("execution", ident)
     return found
+
+
+def readable(text: str) -> str:
+    """The text with line ends and tabs, without other control characters."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in lines)
+
+
+def is_inline(frame: StreamFrame) -> bool:
+    return (
+        frame.fields.get("frame_type") in INLINE_TYPES
+        and frame.mode != "summary"
+        and not _is_binary(frame)
+    )
+
+
+def render_line(frame: StreamFrame) -> str:
+    """The line of a frame that is not part of a running text."""
+    kind = clean(frame.fields.get("frame_type", ""))
+    if frame.mode == "summary":
+        kind = f"summary {clean(frame.fields.get('summary_version', '?'))}"
+    if _is_binary(frame):
+        return f"[{kind}] {len(frame.payload):,} bytes that are not text"
+    return f"[{kind}] {readable(frame.fields.get('payload', '')).rstrip()}"
+
+
+def _is_binary(frame: StreamFrame) -> bool:
+    return frame.fields.get("encoding") == _BINARY
+
+
+class Printer:
+    """Writes frames to `out` and remarks to `notes`, so that the output can be redirected alone."""
+
+    def __init__(self, out: Console, notes: Console, *, as_json: bool) -> None:
+        self._out, self._notes, self._as_json = out, notes, as_json
+        self._attempt: int | None = None
+        self._mid_line = False
+
+    def frame(self, attempt: int, frame: StreamFrame) -> None:
+        if self._as_json:
+            line = {"attempt": attempt, "id": frame.id, "fields": frame.fields}
+            self._write(json.dumps(line) + "\n")
+            return
+        if self._attempt not in (None, attempt):
+            self.note(f"attempt {attempt} started")
+        self._attempt = attempt
+        if is_inline(frame):
+            self._write(readable(frame.fields.get("payload", "")))
+            return
+        self._end_line()
+        style = "red" if frame.fields.get("frame_type") == "stderr" else "cyan"
+        self._out.print(Text(render_line(frame), style), soft_wrap=True)
+        self._out.file.flush()
+
+    def closing(self, attempt: int, closed_at: int | None, closed_reason: str | None) -> None:
+        if self._as_json:
+            line = {"attempt": attempt, "closed_at": closed_at, "closed_reason": closed_reason}
+            self._write(json.dumps(line) + "\n")
+        elif closed_reason is not None:
+            how = CLOSE_REASONS.get(closed_reason, "ended")
+            self.note(f"attempt {attempt} {how} ({clean(closed_reason)})")
+
+    def state(self, state: str) -> None:
+        """Note the state when the output stops before the end of an attempt."""
+        if not self._as_json:
+            self.note(f"the execution is {state}")
+
+    def note(self, text: str) -> None:
+        self._end_line()
+        self._notes.print(Text(text, "dim"), soft_wrap=True)
+
+    def _end_line(self) -> None:
+        if self._mid_line:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self._out.file.write(text)
+        self._out.file.flush()
+        self._mid_line = not self._as_json and (not text.endswith("\n") if text else self._mid_line)

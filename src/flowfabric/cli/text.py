@@ -1,13 +1,42 @@
-"""Text of the commands: what users type, and what the terminal shows."""
+"""What the commands share: their arguments, their output and the texts of their errors."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
 
 from flowfabric.errors import ConfigError
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId
 
+T = TypeVar("T")
 EXECUTION_ID = "{fp:N}:<uuid>"
+QUOTED_ID = f"{EXECUTION_ID}, in quotes because of the braces"
+_URL = "sqlite:///path, a path or postgresql://host/database"
+Db = Annotated[str | None, typer.Option("--db", metavar="URL", help=f"{_URL}; else FLOWFABRIC_DB.")]
+WriteUrl = Annotated[str, typer.Argument(help=f"{_URL}.")]
+ReadUrl = Annotated[str, typer.Argument(help=f"{_URL}; only read.")]
+ExecutionArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+console = Console(highlight=False)
+
+
+def show(*lines: Text | str) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    console.file.write(json.dumps(value) + "\n")
+    console.file.flush()
 
 
 def clean(text: str) -> str:
@@ -15,14 +44,16 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def parse_execution_id(text: str) -> ExecutionId:
+def parse_id(parse: Callable[[str], T], text: str, expected: str, *, repeat: bool = True) -> T:
     try:
-        return ExecutionId(text)
-    except ExecutionIdError:
-        raise ConfigError(
-            f"ID: expected an execution id such as {EXECUTION_ID}, in quotes because of the "
-            f"braces, got {clean(text[:80])!r}"
-        ) from None
+        return parse(text)
+    except ValueError:
+        got = f", got {clean(text[:80])!r}" if repeat else ""
+        raise ConfigError(f"{expected}{got}") from None
+
+
+def parse_execution_id(text: str) -> ExecutionId:
+    return parse_id(ExecutionId, text, f"ID: expected an execution id such as {QUOTED_ID}")
 
 
 def not_found(kind: str, ident: object) -> ConfigError:

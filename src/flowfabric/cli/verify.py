@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from flowfabric.cli.text import Json, ReadUrl, console
 from flowfabric.connect import read_tables
 from flowfabric.verify.invariants import CHECKS, Violation
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
@@ -41,7 +42,8 @@ def summary(snapshot: Snapshot) -> dict[str, int]:
 _ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
 
 
-def run(url: str, console: Console, *, as_json: bool) -> int:
+def run(url: ReadUrl, as_json: Json = False) -> int:
+    """Checks every invariant of a database; exit status 0 only if all hold."""
     snapshot = load(url)
     found = {name: list(each(snapshot)) for name, each in CHECKS.items()}
     violations = [v for several in found.values() for v in several]
@@ -49,12 +51,17 @@ def run(url: str, console: Console, *, as_json: bool) -> int:
         console.print_json(json.dumps(_report(snapshot, violations)))
     else:
         console.print(_table(snapshot, found))
-        for violation in violations[:SHOWN_VIOLATIONS]:
-            console.print(
-                f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}",
-                highlight=False,
-            )
+        print_violations(violations)
     return 1 if violations else 0
+
+
+def print_violations(violations: Sequence[Violation]) -> None:
+    for each in violations[:SHOWN_VIOLATIONS]:
+        console.print(f"[red]{each.invariant}[/red] {each.subject}: {each.says}")
+
+
+def shown_count(count: int) -> str:
+    return f"[red]{count}[/red]" if count else "[green]0[/green]"
 
 
 def _report(snapshot: Snapshot, violations: list[Violation]) -> dict[str, object]:
@@ -69,5 +76,5 @@ def _table(snapshot: Snapshot, found: dict[str, list[Violation]]) -> Table:
     table.add_column("violations", justify="right")
     for name, several in found.items():
         says = (CHECKS[name].__doc__ or "").partition(": ")[2].rstrip(".")
-        table.add_row(name, says, f"[red]{len(several)}[/red]" if several else "[green]0[/green]")
+        table.add_row(name, says, shown_count(len(several)))
     return table

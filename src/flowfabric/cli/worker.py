@@ -7,17 +7,18 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Annotated
 
+import typer
 from msgspec import Struct
 
 from flowfabric.cli.app_loader import load_app
-from flowfabric.cli.metrics_page import metrics_page
 from flowfabric.cli.text import plural
 from flowfabric.connect import is_http, is_postgres, postgres_options
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.observe import sentry
+from flowfabric.observe import Metrics, push_from_environment, sentry, watch
 from flowfabric.observe.logs import VARIABLE
 from flowfabric.observe.logs import log_to_stderr as json_to_stderr
 from flowfabric.remote.backoff import pauses
@@ -41,9 +42,35 @@ class WorkerOptions(Struct, frozen=True):
     metrics: str | None = None
 
 
-def run(wanted: WorkerOptions) -> int:
+AppArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="app.py, package.module, or either with the name of the App: app.py:app",
+    ),
+]
+Concurrency = Annotated[int, typer.Option(min=1, max=10_000, help="How many tasks at once.")]
+
+
+def run(
+    target: AppArgument,
+    lanes: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Only these lanes; default: the lanes of all tasks."),
+    ] = None,
+    concurrency: Concurrency = 16,
+    url: Annotated[str | None, typer.Option(help="Overrides the database of the App.")] = None,
+    grace: Annotated[
+        str,
+        typer.Option(metavar="SPAN", help="How long running tasks may take to finish at a stop."),
+    ] = "30s",
+    metrics: Annotated[
+        str | None, typer.Option(metavar="PORT", help="Serve metrics on this port or host:port.")
+    ] = None,
+) -> int:
+    """Runs the tasks of an App until SIGTERM or Ctrl-C, then finishes running tasks."""
     with sentry.sentry_from_environment():
-        return _run(wanted)
+        return _run(WorkerOptions(target, url, lanes, concurrency, grace, metrics))
 
 
 def _run(wanted: WorkerOptions) -> int:
@@ -71,11 +98,8 @@ def selected_lanes(app: App, wanted: WorkerOptions) -> list[str]:
     asked = [lane.strip() for lane in wanted.lanes.split(",") if lane.strip()]
     unknown = [lane for lane in asked if lane not in app.lanes]
     if unknown or not asked:
-        reason = (
-            f"no task of {wanted.target} is on {', '.join(unknown)}"
-            if unknown
-            else "expected at least one lane"
-        )
+        missing = f"no task of {wanted.target} is on {', '.join(unknown)}"
+        reason = missing if unknown else "expected at least one lane"
         raise ConfigError(f"lanes: {reason}; its lanes are {', '.join(app.lanes)}")
     return sorted(set(asked))
 
@@ -184,3 +208,39 @@ class Stopper:
 
     async def finish(self) -> None:
         await asyncio.gather(*self._stops)
+
+
+@contextmanager
+def metrics_page(app: App, address: str | None) -> Iterator[str | None]:
+    """Serve the metrics of an app, and push them if the environment names an OTLP endpoint.
+
+    Enter it before the app is used; yields the URL of the page.
+    """
+    if address is None:
+        yield None
+        return
+    host, port = _parse_address(address)
+    metrics = Metrics()
+    watch(app, metrics)
+    try:
+        end_page = metrics.serve(port, host)
+    except OSError as error:
+        raise ConfigError(
+            f"metrics: cannot listen on {host}:{port} ({error.strerror}); choose another port"
+        ) from None
+    end_push = push_from_environment(metrics)
+    try:
+        yield f"http://{host}:{port}/metrics"
+    finally:
+        end_push()
+        end_page()
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65_535:
+        raise ConfigError(
+            "metrics: expected a port from 1 to 65535, or host:port to serve other machines, "
+            f"got {text!r:.60}"
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -2,11 +2,11 @@
 
 from flowfabric.observe.instrument import (
     TRACEPARENT,
+    instrumented,
     push_from_environment,
     tracing_from_environment,
     watch,
 )
-from flowfabric.observe.instrumented import instrumented
 from flowfabric.observe.logs import log_to_stderr
 from flowfabric.observe.metrics import CONTENT_TYPE, Metrics
 from flowfabric.observe.metrics_endpoint import Scrape, metrics_app

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.observe.instrumented import instrumented
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import Scrape
-from flowfabric.observe.otel_env import is_enabled
 from flowfabric.sdk.app import App
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
     from flowfabric.observe.tracing import Tracing
 
 
 TRACEPARENT = "flowfabric.traceparent"
 """The tag that holds the trace of a submission, as a W3C traceparent."""
+
+
+E = TypeVar("E", bound=EngineProtocol)
+SERVICE = "flowfabric"
+
+
+def instrumented(engine: E, metrics: Metrics) -> E:
+    """Count what this engine, its loops and its workers do from now on."""
+    engine.watched_by(metrics)
+    metrics.running_on(engine.backend_label)
+    return engine
 
 
 def tracing_from_environment() -> Tracing | None:
@@ -56,3 +68,28 @@ def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = No
     if tracing is not None:
         app.stamp = tracing.stamp
         app.middleware.insert(0, tracing.run)
+
+
+def is_enabled(signal: Literal["traces", "metrics"]) -> bool:
+    """Whether the signal has an endpoint and is not disabled."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    word = signal.upper()
+    exporters = [
+        name
+        for each in os.environ.get(f"OTEL_{word}_EXPORTER", "").split(",")
+        if (name := each.strip().lower())
+    ]
+    if exporters and not any(name.startswith("otlp") for name in exporters):
+        return False
+    return any(
+        os.environ.get(name)
+        for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{word}_ENDPOINT")
+    )
+
+
+def resource() -> Resource:
+    """The resource of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, by default `flowfabric`."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    return Resource.create({"service.name": SERVICE}).merge(OTELResourceDetector().detect())

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 from flowfabric.errors import ConfigError
 
@@ -47,10 +47,9 @@ class JsonLines(logging.Formatter):
     """One object per record: ts, level, logger, message, `extra` fields, traceback as `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "ts": datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "ts": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redact(record.getMessage()),
@@ -61,13 +60,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+def extra_fields(record: logging.LogRecord) -> dict[str, object]:
     """The `extra` fields of a record, redacted."""
-    return {
-        name: redact_value(name, value)
-        for name, value in vars(record).items()
-        if name not in _STANDARD
-    }
+    return redact_fields({k: v for k, v in vars(record).items() if k not in _STANDARD})
 
 
 def redact(text: str) -> str:
@@ -77,14 +72,18 @@ def redact(text: str) -> str:
     return _NAMED_SECRET.sub(rf"\1\2{REDACTED}", text)
 
 
-def redact_value(name: str, value: Any) -> Any:
+def redact_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    return {str(name): redact_value(str(name), value) for name, value in fields.items()}
+
+
+def redact_value(name: str, value: object) -> object:
     """The value of a field for JSON, redacted if the name or the text indicates a secret."""
     if _SECRET.match(name) or isinstance(value, bytes | bytearray | memoryview):
         return REDACTED
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(key): redact_value(str(key), each) for key, each in value.items()}
+        return redact_fields(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [redact_value("", each) for each in value]
     return redact(str(value))

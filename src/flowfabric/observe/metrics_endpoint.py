@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
@@ -17,10 +16,9 @@ log = logging.getLogger("flowfabric.observe")
 
 REFRESH_S = 10.0
 QUERY_TIMEOUT_S = 5.0
-_Asgi = Callable[
-    [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[dict[str, Any]], Awaitable[None]]],
-    Awaitable[None],
-]
+_Receive = Callable[[], Awaitable[object]]
+_Send = Callable[[dict[str, object]], Awaitable[None]]
+_Asgi = Callable[[Mapping[str, object], _Receive, _Send], Awaitable[None]]
 
 
 class Scrape:
@@ -61,11 +59,7 @@ class Scrape:
 def metrics_app(scrape: Callable[[], Awaitable[bytes]] | None) -> _Asgi:
     """An ASGI app of one page without authentication; None serves an empty page."""
 
-    async def app(
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[dict[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def app(scope: Mapping[str, object], receive: _Receive, send: _Send) -> None:
         if scope["type"] != "http":
             return
         found = scope["method"] in ("GET", "HEAD")
@@ -74,11 +68,9 @@ def metrics_app(scrape: Callable[[], Awaitable[bytes]] | None) -> _Asgi:
             (b"content-type", CONTENT_TYPE.encode()),
             (b"content-length", str(len(body)).encode()),
         ]
-        await send(
-            {"type": "http.response.start", "status": 200 if found else 405, "headers": headers}
-        )
-        await send(
-            {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
-        )
+        status = 200 if found else 405
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        sent = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": sent})
 
     return app

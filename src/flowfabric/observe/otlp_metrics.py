@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flowfabric.errors import ConfigError
+from flowfabric.observe.instrument import resource
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import QUERY_TIMEOUT_S, Scrape
-from flowfabric.observe.otel_env import resource
 
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -120,13 +120,12 @@ class _SeriesExporter(export.MetricExporter):
     def export(
         self, metrics_data: export.MetricsData, timeout_millis: float = 10_000, **more: object
     ) -> export.MetricExportResult:
+        scope = InstrumentationScope(SCOPE)
         sent = [
             export.ResourceMetrics(
-                resource=each.resource,
-                scope_metrics=[
-                    export.ScopeMetrics(InstrumentationScope(SCOPE), self._series(), "")
-                ],
-                schema_url=each.schema_url,
+                each.resource,
+                [export.ScopeMetrics(scope, self._series(), "")],
+                each.schema_url,
             )
             for each in metrics_data.resource_metrics
         ]
@@ -156,21 +155,25 @@ def to_otlp(families: Iterable[Family], now_ns: int) -> list[export.Metric]:
 
 def _data(family: Family, now_ns: int) -> export.Sum | export.Gauge | export.Histogram | None:
     children = list(_by_labels(family))
-    if family.type == "counter":
-        numbers = [
-            _number_point(labels, _value(of["_total"]), now_ns, _start_ns(of))
-            for labels, of in children
-        ]
-        return export.Sum(numbers, _CUMULATIVE, is_monotonic=True)
-    if family.type == "histogram":
-        return export.Histogram(
-            [_histogram_point(labels, of, now_ns) for labels, of in children], _CUMULATIVE
-        )
-    if family.type == "gauge":
-        known = [
-            (labels, value) for labels, of in children if not math.isnan(value := _value(of[""]))
-        ]
-        return export.Gauge([_number_point(labels, value, now_ns) for labels, value in known])
+    match family.type:
+        case "counter":
+            numbers = [
+                export.NumberDataPoint(labels, _start_ns(of), now_ns, _value(of["_total"]))
+                for labels, of in children
+            ]
+            return export.Sum(numbers, _CUMULATIVE, is_monotonic=True)
+        case "histogram":
+            points = [_histogram_point(labels, of, now_ns) for labels, of in children]
+            return export.Histogram(points, _CUMULATIVE)
+        case "gauge":
+            known = ((labels, _value(of[""])) for labels, of in children)
+            return export.Gauge(
+                [
+                    export.NumberDataPoint(labels, 0, now_ns, value)
+                    for labels, value in known
+                    if not math.isnan(value)
+                ]
+            )
     return None
 
 
@@ -191,12 +194,6 @@ def _value(samples: list[Sample]) -> float:
 
 def _start_ns(of: dict[str, list[Sample]]) -> int:
     return int(_value(of["_created"]) * 1e9) if "_created" in of else 0
-
-
-def _number_point(
-    labels: Labels, value: float, now_ns: int, began_ns: int = 0
-) -> export.NumberDataPoint:
-    return export.NumberDataPoint(labels, began_ns, now_ns, value)
 
 
 def _histogram_point(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from types import ModuleType
@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flowfabric.errors import ConfigError
-from flowfabric.observe.logs import extra_fields, redact, redact_value
+from flowfabric.observe.logs import extra_fields, redact, redact_fields
 
 DSN, ENVIRONMENT, RELEASE = "FF_SENTRY_DSN", "FF_SENTRY_ENVIRONMENT", "FF_SENTRY_RELEASE"
 PRODUCTION = "production"
@@ -108,16 +108,12 @@ def _start_client(url: str, environment: str, release: str) -> ModuleType:
     return sentry_sdk
 
 
-def redact_event(event: Any, hint: dict[str, Any]) -> Any:
+def redact_event(event: Mapping[str, object], hint: Mapping[str, object]) -> Any:
     """Redact an event by the rule of log lines; arguments of a record are part of its text."""
-    sent = {
-        name: value for name, value in redact_value("", event).items() if name not in _NEVER_SENT
-    }
+    sent = {name: v for name, v in redact_fields(event).items() if name not in _NEVER_SENT}
     record = hint.get("log_record")
     if isinstance(record, logging.LogRecord):
-        sent["logentry"] = {
-            "message": redact(str(record.msg)),
-            "formatted": redact(record.getMessage()),
-        }
+        message, formatted = redact(str(record.msg)), redact(record.getMessage())
+        sent["logentry"] = {"message": message, "formatted": formatted}
         sent["extra"] = extra_fields(record)
     return sent

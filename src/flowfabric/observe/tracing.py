@@ -3,91 +3,58 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, overload
+from typing import ParamSpec, TypeVar, overload
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.proxy import Operation, wrapped
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
-from flowfabric.observe.instrument import TRACEPARENT
-from flowfabric.observe.otel_env import resource
+from flowfabric.observe.instrument import TRACEPARENT, resource
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import Parked
 
 try:
     from opentelemetry import trace
+    from opentelemetry.context import Context as TraceContext
     from opentelemetry.trace import Link, SpanKind, Status, StatusCode
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ModuleNotFoundError:
     raise ConfigError("traces need more libraries: pip install 'flowfabric[otel]'") from None
 
-_HOLDER = (
-    "progress",
-    "observe_signals",
-    "append_frame",
-    "append_frames",
-    "complete",
-    "create_waitpoint",
-    "delay",
-)
-OPERATIONS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("create_execution", "cancel_execution", "change_priority", "replay_execution"), ("args",)
-    ),
-    **dict.fromkeys(("claim_execution", "claim_resumed_execution", "issue_claim_grant"), ("args",)),
-    **dict.fromkeys(
-        ("issue_reclaim_grant", "reclaim_execution", "revoke_lease", "renew_lease"), ("args",)
-    ),
-    **dict.fromkeys(
-        ("complete_execution", "fail_execution", "delay_execution", "record_spend"), ("args",)
-    ),
-    **dict.fromkeys(
-        ("create_flow", "submit_flow", "add_execution_to_flow", "stage_dependency_edge"), ("args",)
-    ),
-    **dict.fromkeys(
-        (
-            "apply_dependency_to_child",
-            "cancel_flow_header",
-            "deliver_approval_signal",
-            "deliver_signal",
-        ),
-        ("args",),
-    ),
-    **dict.fromkeys((*_HOLDER, "renew", "wait_children", "cancel", "fail", "suspend"), ("handle",)),
-    **dict.fromkeys(
-        ("describe_flow", "cancel_flow", "flow_members", "flow_edges", "list_edges"), ("flow_id",)
-    ),
-    **dict.fromkeys(
-        ("describe_execution", "read_execution_context", "explain_execution"), ("execution_id",)
-    ),
-    "describe_edge": ("flow_id", "edge_id"),
-    "set_edge_group_policy": ("flow_id", "execution_id"),
-    "report_usage": ("handle", "budget_id"),
-    "release_budget": ("budget_id", "execution_id"),
-    "claim_for_worker": ("lane", "worker_id", "worker_instance_id"),
-    "scan_eligible_executions": ("lane",),
-    "block_route": ("execution_id",),
-    "issue_grant_and_claim": ("execution_id", "lane"),
-    "create_executions": (),
-    "complete_many": (),
-    "complete_and_claim": (),
-}
-"""The first arguments of each traced operation. Claims are omitted: most find no work."""
+_TRACED = """
+    create_execution cancel_execution change_priority replay_execution claim_execution
+    claim_resumed_execution issue_claim_grant issue_reclaim_grant reclaim_execution revoke_lease
+    renew_lease complete_execution fail_execution delay_execution record_spend create_flow
+    submit_flow add_execution_to_flow stage_dependency_edge apply_dependency_to_child
+    cancel_flow_header deliver_approval_signal deliver_signal progress observe_signals
+    append_frame append_frames complete create_waitpoint delay renew wait_children cancel fail
+    suspend describe_flow cancel_flow flow_members flow_edges list_edges describe_execution
+    read_execution_context explain_execution describe_edge set_edge_group_policy report_usage
+    release_budget claim_for_worker scan_eligible_executions block_route issue_grant_and_claim
+    create_executions complete_many complete_and_claim
+"""
+OPERATIONS = frozenset(_TRACED.split())
+"""The traced operations. Claims are omitted: most find no work."""
 IDS = (
-    "execution_id",
-    "flow_id",
-    "edge_id",
-    "budget_id",
-    "waitpoint_id",
-    "signal_id",
-    "lane_id",
-    "worker_id",
+    *("execution_id", "flow_id", "edge_id", "budget_id"),
+    *("waitpoint_id", "signal_id", "lane_id", "worker_id"),
 )
+"""The fields of a parameter `args` that a span shows."""
+_SHOWN = {
+    **{name: name for name in (*IDS, "lane", "worker_instance_id")},
+    "execution": "execution_id",
+    "downstream_execution_id": "execution_id",
+}
+"""The attribute of each parameter that a span shows."""
 _propagator = TraceContextTextMapPropagator()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Tracing:
@@ -116,31 +83,33 @@ class Tracing:
         """Add the current trace to the tags of a submission."""
         carrier: dict[str, str] = {}
         _propagator.inject(carrier)
-        return (
-            tags
-            if not carrier or TRACEPARENT in tags
-            else {**tags, TRACEPARENT: carrier["traceparent"]}
-        )
+        if not carrier or TRACEPARENT in tags:
+            return tags
+        return {**tags, TRACEPARENT: carrier["traceparent"]}
 
     def _links(self, tags: Mapping[str, str]) -> list[Link]:
-        found = (
-            _propagator.extract({"traceparent": tags[TRACEPARENT]}) if TRACEPARENT in tags else None
-        )
-        context = trace.get_current_span(found).get_span_context() if found is not None else None
-        return [Link(context)] if context is not None and context.is_valid else []
+        if TRACEPARENT not in tags:
+            return []
+        found = _propagator.extract({"traceparent": tags[TRACEPARENT]})
+        context = trace.get_current_span(found).get_span_context()
+        return [Link(context)] if context.is_valid else []
 
     @contextmanager
     def request(self, method: str, path: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
         """A span of an HTTP request, in the caller's trace. Header names must be in lower case."""
         attributes = {"http.request.method": method, "url.path": path}
-        with self._span(
-            f"{method} {path}", SpanKind.SERVER, attributes, context=_propagator.extract(headers)
-        ) as span:
+        caller = _propagator.extract(headers)
+        with self._span(f"{method} {path}", SpanKind.SERVER, attributes, caller) as span:
             yield span
 
     @contextmanager
     def _span(
-        self, name: str, kind: SpanKind, attributes: Mapping[str, str | int], **more: Any
+        self,
+        name: str,
+        kind: SpanKind,
+        attributes: Mapping[str, str | int],
+        context: TraceContext | None = None,
+        links: Sequence[Link] = (),
     ) -> Iterator[trace.Span]:
         """A span whose status names an error by its code only: messages may contain secrets.
 
@@ -148,11 +117,12 @@ class Tracing:
         """
         with self._tracer.start_as_current_span(
             name,
-            kind=kind,
-            attributes=attributes,
+            context,
+            kind,
+            attributes,
+            links,
             record_exception=False,
             set_status_on_exception=False,
-            **more,
         ) as span:
             try:
                 yield span
@@ -160,17 +130,13 @@ class Tracing:
                 span.set_attribute("ff.waits", True)
                 raise
             except BaseException as error:
-                span.set_status(
-                    Status(
-                        StatusCode.ERROR,
-                        error.code if isinstance(error, EngineError) else type(error).__name__,
-                    )
-                )
+                code = error.code if isinstance(error, EngineError) else type(error).__name__
+                span.set_status(Status(StatusCode.ERROR, code))
                 raise
 
     # ---- runs
 
-    async def run(self, context: Context, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def run(self, context: Context, call: Callable[[], Awaitable[R]]) -> R:
         """Middleware: a span of each attempt, linked to the trace of the submission."""
         attributes: dict[str, str | int] = {
             "ff.task": context.task,
@@ -178,12 +144,8 @@ class Tracing:
             "ff.execution_id": str(context.execution_id),
             "ff.attempt_index": context.attempt,
         }
-        with self._span(
-            f"ff.task {context.task}",
-            SpanKind.CONSUMER,
-            attributes,
-            links=self._links(context.tags),
-        ):
+        name, links = f"ff.task {context.task}", self._links(context.tags)
+        with self._span(name, SpanKind.CONSUMER, attributes, links=links):
             return await call()
 
     # ---- operations
@@ -198,56 +160,43 @@ class Tracing:
         """The engine with a span `ff.<operation>` around each operation."""
 
         def wrap(name: str, operation: Operation) -> Operation | None:
-            wanted = OPERATIONS.get(name)
-            return None if wanted is None else self._spanned(engine, name, wanted, operation)
+            return self._spanned(engine, name, operation) if name in OPERATIONS else None
 
         return wrapped(engine, wrap)
 
     def _spanned(
-        self, engine: EngineProtocol, name: str, wanted: tuple[str, ...], operation: Operation
-    ) -> Operation:
-        called = tuple(inspect.signature(operation).parameters)[: len(wanted)]
+        self, engine: EngineProtocol, name: str, operation: Callable[P, Awaitable[R]]
+    ) -> Callable[P, Awaitable[R]]:
+        parameters = tuple(inspect.signature(operation).parameters)
 
         @wraps(operation)
-        async def spanned(*args: Any, **named: Any) -> Any:
-            with self._span(
-                f"ff.{name}", SpanKind.CLIENT, {"ff.backend": engine.backend_label}
-            ) as span:
+        async def spanned(*args: P.args, **named: P.kwargs) -> R:
+            backend = {"ff.backend": engine.backend_label}
+            with self._span(f"ff.{name}", SpanKind.CLIENT, backend) as span:
                 if span.is_recording():
-                    span.set_attributes(
-                        _ids(
-                            engine,
-                            wanted,
-                            (*args, *(named.get(each) for each in called[len(args) :])),
-                        )
-                    )
+                    given = dict(zip(parameters, args, strict=False)) | named
+                    span.set_attributes(_ids(engine, given))
                 return await operation(*args, **named)
 
         return spanned
 
 
-def _ids(
-    engine: EngineProtocol, wanted: tuple[str, ...], given: tuple[Any, ...]
-) -> dict[str, str | int]:
+def _ids(engine: EngineProtocol, given: Mapping[str, object]) -> dict[str, str | int]:
     """Only ids: never a payload, a token or a lease."""
     attributes: dict[str, str | int] = {}
-    for name, value in zip(wanted, given, strict=False):
-        if value is None:
-            continue
-        if name == "handle":
+    for name, value in given.items():
+        if isinstance(value, Handle):
             attributes |= _of_handle(engine, value)
         elif name == "args":
             attributes |= {
                 f"ff.{each}": str(found) for each in IDS if (found := getattr(value, each, None))
             }
-        else:
-            attributes[f"ff.{name}"] = str(value)
+        elif name in _SHOWN and value is not None:
+            attributes[f"ff.{_SHOWN[name]}"] = str(value)
     return attributes
 
 
-def _of_handle(engine: EngineProtocol, handle: object) -> dict[str, str | int]:
-    if not isinstance(handle, Handle):
-        return {}
+def _of_handle(engine: EngineProtocol, handle: Handle) -> dict[str, str | int]:
     try:
         fields = engine.fields(handle)
     except EngineError:  # the operation itself raises it

@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
-from flowfabric.errors import NotFound
-from flowfabric.server import tenancy
-from flowfabric.server.auth import ANONYMOUS, Caller, Tokens, load_tokens
-from flowfabric.server.concurrency import ConcurrencyLimit
+from flowfabric.errors import ResourceExhausted, Unavailable
+from flowfabric.server.auth import ANONYMOUS, Caller, load_tokens
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.pending_claims import PendingClaims
-from flowfabric.server.route import Reply, Route
-from flowfabric.server.routes import ROUTES, with_open_metrics
+from flowfabric.server.route import Route
+from flowfabric.server.routes import ROUTES
+from flowfabric.server.telemetry import ServerTelemetry
+from flowfabric.wire.operations import Bound
 
 
-class Observer(Protocol):
-    """Receives every answered request, and renders the metrics page."""
+class ConcurrencyLimit:
+    """Refuses an operation above the maximum at once instead of queueing it."""
 
-    def http_request(self, route: str, method: str, status: int, seconds: float) -> None: ...
+    def __init__(self, pool: str, maximum: int) -> None:
+        self._pool, self._maximum, self.used, self._open = pool, maximum, 0, True
 
-    async def page(self) -> tuple[bytes, str] | None:
-        """The metrics page and its media type; None when metrics are off."""
+    def close(self) -> None:
+        """Refuse new operations; running ones may finish."""
+        self._open = False
 
-    def request(
-        self, method: str, route: str, headers: Mapping[str, str]
-    ) -> AbstractContextManager[object]:
-        """Entered while a request is answered."""
-
-    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
-        """The tags of an execution that the current request creates."""
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        if not self._open:
+            raise Unavailable(self._pool)
+        if self.used >= self._maximum:
+            raise ResourceExhausted(self._pool, self._maximum)
+        self.used += 1
+        try:
+            yield
+        finally:
+            self.used -= 1
 
 
 class Server:
@@ -47,30 +53,19 @@ class Server:
         self,
         engine: LocalEngineProtocol,
         settings: ServerSettings,
-        *,
-        observer: Observer | None = None,
+        telemetry: ServerTelemetry | None = None,
     ) -> None:
-        self.engine, self.settings, self.observer = engine, settings, observer
-        self.tokens: Tokens = load_tokens(
-            settings.api_token or None, settings.api_tokens_file or None
-        )
+        self.engine, self.settings = engine, settings
+        self.telemetry = telemetry or ServerTelemetry(None, engine)
+        self.tokens = load_tokens(settings.api_token, settings.api_tokens_file)
         self.streams = ConcurrencyLimit("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = ConcurrencyLimit("admin_rotate", 1)
-        self.namespaces = tenancy.Namespaces(engine)
         self.pending_claims = PendingClaims(engine)
         self.background: set[asyncio.Task[object]] = set()
         self.stopping = asyncio.Event()
 
     def caller(self, header: str | None) -> Caller | None:
         return self.tokens.caller(header) if self.tokens else ANONYMOUS
-
-    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
-        return tags if self.observer is None else self.observer.stamp(tags)
-
-    @property
-    def loops_are_running(self) -> bool:
-        """True for an engine without loops: another process runs them."""
-        return bool(getattr(self.engine, "loops_are_running", True))
 
     @property
     def is_draining(self) -> bool:
@@ -87,13 +82,6 @@ class Server:
             for task in late:
                 task.cancel()
 
-    async def metrics_page(self) -> Reply:
-        found = None if self.observer is None else await self.observer.page()
-        if found is None:
-            raise NotFound("metrics")
-        text, media = found
-        return Reply(200, raw=text, media=media)
-
     def run_in_background(self, work: Coroutine[object, object, object]) -> None:
         """Run work that outlives its request; shutdown waits for it."""
         task = asyncio.create_task(work)
@@ -101,18 +89,17 @@ class Server:
         task.add_done_callback(self.background.discard)
 
 
-def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
+def build(server: Server) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
-    for route in with_open_metrics(routes) if server.settings.metrics_open else routes:
+    for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
+    if server.settings.metrics_open:  # scrapers send no token
+        scraped = by_path["/metrics"]
+        scraped["GET"] = structs.replace(scraped["GET"], role=None, bound=Bound.FREE)
     endpoints = {path: Endpoint(server, path, methods) for path, methods in by_path.items()}
+    paths = [Path(path, endpoint) for path, endpoint in endpoints.items()]
     unknown = Path("/{path:path}", Endpoint(server, "unknown", {}))
-    return _PathRouter(
-        endpoints,
-        Starlette(
-            routes=[*(Path(path, endpoint) for path, endpoint in endpoints.items()), unknown]
-        ),
-    )
+    return _PathRouter(endpoints, Starlette(routes=[*paths, unknown]))
 
 
 class _PathRouter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
@@ -67,7 +67,7 @@ def _fill(data: bytes, fields: NamespaceFields, namespace: bytes) -> bytes:
 
 
 @cache
-def namespace_fields(kind: Any) -> NamespaceFields | None:
+def namespace_fields(kind: object) -> NamespaceFields | None:
     """The namespace fields of a struct, or of the first struct in a list or union."""
     if not (isinstance(kind, type) and issubclass(kind, Struct)):
         return next(

@@ -6,31 +6,23 @@ import asyncio
 import logging
 import time
 from contextlib import nullcontext
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import structs
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from flowfabric.errors import ConfigError, EngineError
-from flowfabric.server import default_namespace, loopback, tenancy
+from flowfabric.errors import ConfigError, EngineError, ValidationError
+from flowfabric.server import browser, default_namespace, tenancy
 from flowfabric.server.auth import ANONYMOUS, Caller
-from flowfabric.server.connection_limits import mark_authenticated
-from flowfabric.server.cors import cors_headers
-from flowfabric.server.responses import (
-    Answered,
-    UndoableResponse,
-    bad_json,
-    of_error,
-    problem,
-    stopping,
-    to_response,
-    too_large,
-)
-from flowfabric.server.route import ApiRequest, InvalidRequest, Reply, Route
-from flowfabric.wire.json_codec import decoder
+from flowfabric.server.http_protocol import mark_authenticated
+from flowfabric.server.route import ApiRequest, InvalidRequest, MissingEntity, Reply, Route, Undo
+from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
+from flowfabric.wire.json_codec import decoder, encode
 
 if TYPE_CHECKING:
     from flowfabric.server.app import Server
@@ -51,43 +43,28 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         started = time.perf_counter()
-        server, observer = self._server, self._server.observer
+        server, telemetry = self._server, self._server.telemetry
         try:
-            with (
-                nullcontext()
-                if observer is None
-                else observer.request(request.method, self._path, request.headers)
-            ):
+            with telemetry.request(request.method, self._path, request.headers):
                 response = await self.answer(request)
         except ClientDisconnect:
             return
         if isinstance(response, UndoableResponse) and await request.is_disconnected():
             await response.undo()
             return
-        response.headers.update(
-            cors_headers(
-                request.method,
-                request.headers,
-                server.settings.cors_origins,
-                has_tokens=bool(server.tokens),
-            )
-        )
+        allowed, has_tokens = server.settings.cors_origins, bool(server.tokens)
+        response.headers.update(browser.cors_headers(request, allowed, has_tokens=has_tokens))
         await response(scope, receive, send)
-        if observer is not None:
-            observer.http_request(
-                self._path, request.method, response.status_code, time.perf_counter() - started
-            )
+        seconds = time.perf_counter() - started
+        telemetry.http_request(self._path, request.method, response.status_code, seconds)
 
     async def answer(self, request: Request) -> Response:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return Response(status_code=200)
-        method = (
-            "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
-        )
-        route = self._methods.get(method)
+        route = self._methods.get("GET" if request.method == "HEAD" else request.method)
         caller = self._server.caller(request.headers.get("authorization"))
         if caller is not None:
-            mark_authenticated(request.scope)
+            mark_authenticated(request.scope.get("state", {}))
         elif route is None or route.role is not None:
             return problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
         if route is None:
@@ -96,20 +73,17 @@ class Endpoint:
             return await self._handle(route, request, caller or ANONYMOUS)
         if caller is not None and not caller.may(route.role):
             return problem(403, f"this token lacks the role {route.role.value}", code="forbidden")
-        refused = (
-            None if self._server.tokens else loopback.problem_of(request, self._server.settings)
-        )
-        if refused is not None:
-            return problem(*refused)
+        if not self._server.tokens:
+            refused = browser.problem_of(request, self._server.settings)
+            if refused is not None:
+                return problem(*refused)
         return await self._handle(route, request, caller or ANONYMOUS)
 
     def _unknown(self, request: Request) -> Response:
         if not self._methods:
             return problem(404, f"no such path: {request.url.path[:200]}")
-        allowed = ", ".join(sorted(self._methods))
-        return problem(
-            405, f"{request.method} is not allowed for this path", headers={"allow": allowed}
-        )
+        headers = {"allow": ", ".join(sorted(self._methods))}
+        return problem(405, f"{request.method} is not allowed for this path", headers=headers)
 
     async def _handle(self, route: Route, request: Request, caller: Caller) -> Response:
         try:
@@ -117,13 +91,7 @@ class Endpoint:
             if caller.namespace is not None or caller.lanes is not None:
                 await tenancy.check(route, call)
             with self._server.streams.slot() if route.streams else nullcontext():
-                return to_response(
-                    await (
-                        self._unless_stopping(route, call, request)
-                        if route.waits
-                        else route.handler(call)
-                    )
-                )
+                return to_response(await self._reply(route, call, request))
         except ClientDisconnect:
             raise
         except Answered as answered:
@@ -136,9 +104,8 @@ class Endpoint:
             return problem(400, str(error), code="invalid_input")
         except Exception:
             log.exception("request failed", extra={"method": route.method, "route": route.path})
-            return problem(
-                500, "the server failed; its log has the details", code="internal", retryable=False
-            )
+            text = "the server failed; its log has the details"
+            return problem(500, text, code="internal", retryable=False)
 
     async def _decode(self, route: Route, request: Request, caller: Caller) -> ApiRequest:
         body = await self._body(route, request, caller)
@@ -146,8 +113,10 @@ class Endpoint:
         path = {name: unquote(text) for name, text in request.path_params.items()}
         return ApiRequest(self._server, caller, path, query, body, dict(request.headers))
 
-    async def _unless_stopping(self, route: Route, call: ApiRequest, request: Request) -> Reply:
-        working = asyncio.ensure_future(route.handler(call))
+    async def _reply(self, route: Route, call: ApiRequest, request: Request) -> Reply:
+        if not route.waits:
+            return await route.answer(call)
+        working = asyncio.ensure_future(route.answer(call))
         await asyncio.sleep(0)
         if working.done():
             return working.result()
@@ -173,12 +142,8 @@ class Endpoint:
             raise Answered(too_large(route))
         if route.body is None:
             return None
-        media = loopback.media_of(request)
-        if (
-            media != FORM
-            if route.form
-            else (media != loopback.JSON and not media.endswith("+json"))
-        ):
+        media = browser.media_of(request)
+        if media != FORM if route.form else (media != browser.JSON and not media.endswith("+json")):
             raise Answered(bad_json(415))
         raw = await self._read(route, request)
         try:
@@ -225,3 +190,79 @@ def _query(route: Route, request: Request, caller: Caller) -> object:
         return msgspec.convert(fields, route.query, strict=False)
     except msgspec.ValidationError as error:
         raise Answered(problem(400, f"invalid query: {error}", code="invalid_input")) from None
+
+
+class Answered(Exception):
+    """Ends the handling of a request with this response."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+class UndoableResponse(Response):
+    """A response whose effect is undone if the client has disconnected."""
+
+    undo: Undo
+
+
+def to_response(reply: Reply) -> Response:
+    if reply.stream is not None:
+        return StreamingResponse(
+            reply.stream, reply.status, media_type=reply.media, headers=reply.headers
+        )
+    if reply.status == 204:
+        return Response(status_code=204, headers=reply.headers)
+    content = encode(reply.value) if reply.raw is None else reply.raw
+    if reply.undo is None:
+        return Response(content, reply.status, media_type=reply.media, headers=reply.headers)
+    answer = UndoableResponse(content, reply.status, media_type=reply.media, headers=reply.headers)
+    answer.undo = reply.undo
+    return answer
+
+
+def of_error(error: EngineError) -> Response:
+    problem = problem_of(error)
+    if isinstance(error, MissingEntity):
+        problem = structs.replace(problem, error=error.message)
+    headers = {"retry-after": "1"} if problem.status in (429, 503) else {}
+    if problem.status == 500 and not isinstance(error, ValidationError):
+        log.warning("request answered with status 500", extra={"error": str(error)})
+    return Response(encode(problem), problem.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def problem(
+    status: int,
+    error: str,
+    *,
+    code: str | None = None,
+    headers: dict[str, str] | None = None,
+    retryable: bool | None = None,
+    **more: object,
+) -> Response:
+    title = HTTPStatus(status).phrase
+    body = Problem(
+        status=status,
+        title=title,
+        error=error,
+        code=code or title.lower().replace(" ", "_"),
+        retryable=retryable,
+        **more,  # type: ignore[arg-type]
+    )
+    return Response(encode(body), status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def stopping() -> Response:
+    given = {"backend": "server", "detail": "it is stopping; retry", "kind": "transport"}
+    return problem(
+        503, "the server is stopping; retry", retryable=True, raised="TransportError", given=given
+    )
+
+
+def too_large(route: Route) -> Response:
+    name = "payload_too_large"
+    return problem(413, name, code=name, limit_bytes=route.limit, route=route.path)
+
+
+def bad_json(status: int, detail: str | None = None) -> Response:
+    text = f"invalid JSON: {HTTPStatus(status).phrase}"
+    return problem(status, text, code="invalid_json", detail=detail)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from flowfabric.server.connection_limits import ConnectionLimits
-
+KEEP_ALIVE_S = 75
+CROWDED_KEEP_ALIVE_S = 2
+"""Idle seconds between requests; the second value applies to unauthenticated connections while
+more than half of the connections are in use."""
 MAX_HEAD_BYTES = 65_536
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -111,3 +115,51 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 def bounded_protocol(head_s: float, limits: ConnectionLimits) -> type[BoundedHttpProtocol]:
     """The protocol class of one server, with `head_s` seconds for each head."""
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), {"head_s": head_s, "limits": limits})
+
+
+class ConnectionLimits:
+    """Tracks the connections on which no valid token has been received, oldest first."""
+
+    def __init__(self, maximum: int, per_address: int) -> None:
+        self._maximum, self._per_address = maximum, per_address
+        self._unauthenticated: dict[BoundedHttpProtocol, str] = {}
+        self._by_address: Counter[str] = Counter()
+
+    def add(self, new: BoundedHttpProtocol) -> None:
+        self._unauthenticated[new] = new.address
+        self._by_address[new.address] += 1
+        others = [each for each in self._unauthenticated if each is not new]
+        idle = [each for each in others if each.is_idle]
+        if self._by_address[new.address] > self._per_address:
+            self._close_first([each for each in idle if each.address == new.address])
+        if len(new.connections) >= self._maximum:
+            self._close_first(self._still_open(idle) or self._still_open(others))
+
+    def exempt(self, connection: BoundedHttpProtocol) -> None:
+        """Stop counting a connection, because it sent a valid token or was closed."""
+        address = self._unauthenticated.pop(connection, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def keep_alive_s(self, connection: BoundedHttpProtocol) -> int:
+        crowded = len(connection.connections) * 2 > self._maximum
+        unauthenticated = connection in self._unauthenticated
+        return CROWDED_KEEP_ALIVE_S if crowded and unauthenticated else KEEP_ALIVE_S
+
+    def _still_open(self, connections: list[BoundedHttpProtocol]) -> list[BoundedHttpProtocol]:
+        return [each for each in connections if each in self._unauthenticated]
+
+    def _close_first(self, oldest_first: list[BoundedHttpProtocol]) -> None:
+        for each in oldest_first[:1]:
+            self.exempt(each)
+            each.connections.discard(each)
+            each.transport.abort()
+
+
+def mark_authenticated(state: Mapping[str, object]) -> None:
+    """Exempt the connection of a request with a valid token."""
+    connection = state.get("connection")
+    if isinstance(connection, BoundedHttpProtocol):
+        connection.limits.exempt(connection)

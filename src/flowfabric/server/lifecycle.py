@@ -6,8 +6,8 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -16,21 +16,14 @@ from flowfabric.connect import POSTGRES_LOOPS, connect_store, ensure_signing_key
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ConfigError
-from flowfabric.observe import (
-    CONTENT_TYPE,
-    Metrics,
-    Scrape,
-    instrumented,
-    push_from_environment,
-    tracing_from_environment,
-)
-from flowfabric.server.app import Observer, Server, build
+from flowfabric.observe import Metrics, tracing_from_environment
+from flowfabric.server.app import Server, build
 from flowfabric.server.config import ServerSettings
-from flowfabric.server.connection_limits import KEEP_ALIVE_S, ConnectionLimits
-from flowfabric.server.http_protocol import bounded_protocol
+from flowfabric.server.http_protocol import KEEP_ALIVE_S, ConnectionLimits, bounded_protocol
+from flowfabric.server.telemetry import ServerTelemetry
 
 if TYPE_CHECKING:
-    from flowfabric.observe.tracing import Tracing
+    pass
 
 log = logging.getLogger("flowfabric.server")
 
@@ -85,10 +78,10 @@ def uvicorn_server(server: Server, settings: ServerSettings) -> uvicorn.Server:
 
 @asynccontextmanager
 async def serve(
-    engine: LocalEngineProtocol, settings: ServerSettings, observer: Observer | None = None
+    engine: LocalEngineProtocol, settings: ServerSettings, telemetry: ServerTelemetry | None = None
 ) -> AsyncIterator[str]:
     """Serve until the block ends; yields the address."""
-    server = Server(engine, settings, observer=observer)
+    server = Server(engine, settings, telemetry)
     running = uvicorn_server(server, settings)
     listener = bind(*settings.listen_addr)
     task = asyncio.create_task(running._serve(sockets=[listener]))
@@ -128,45 +121,6 @@ def bind(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-class ServerTelemetry:
-    """Metrics and traces of a server's requests and of its engine; each is optional."""
-
-    def __init__(
-        self, metrics: Metrics | None, engine: LocalEngineProtocol, tracing: Tracing | None = None
-    ) -> None:
-        self.engine = engine if metrics is None else instrumented(engine, metrics)
-        self.engine = self.engine if tracing is None else tracing.traced(self.engine)
-        self._metrics, self._tracing = metrics, tracing
-        self._scrape = None if metrics is None else Scrape(metrics, engine)
-
-    def http_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        if self._metrics is not None:
-            self._metrics.http_request(route, method, status, seconds)
-
-    def request(
-        self, method: str, route: str, headers: Mapping[str, str]
-    ) -> AbstractContextManager[object]:
-        return (
-            nullcontext()
-            if self._tracing is None
-            else self._tracing.request(method, route, headers)
-        )
-
-    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
-        return tags if self._tracing is None else self._tracing.stamp(tags)
-
-    async def page(self) -> tuple[bytes, str] | None:
-        return None if self._scrape is None else (await self._scrape(), CONTENT_TYPE)
-
-    def push(self) -> Callable[[], None]:
-        """Push metrics if the environment names an endpoint; call the result to flush and stop."""
-        return (
-            (lambda: None)
-            if self._metrics is None
-            else push_from_environment(self._metrics, self._scrape)
-        )
 
 
 async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:

@@ -7,7 +7,6 @@ import re
 from functools import cache
 from html import escape
 from importlib.metadata import version
-from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT
@@ -18,6 +17,7 @@ from flowfabric.server.route import Route
 from flowfabric.server.routes import ROUTES
 from flowfabric.wire.errors import MEDIA_TYPE, Problem
 
+_DESCRIPTION = "Durable execution over HTTP. Errors are problem+json; `code` is stable."
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _STATUS = {
     200: "success",
@@ -41,7 +41,10 @@ _STATUS = {
 }
 
 
-def _hook(kind: Any) -> dict[str, Any]:
+Json = dict[str, object]
+
+
+def _hook(kind: object) -> Json:
     if kind is ExecutionId:
         return {"type": "string", "pattern": r"^\{fp:[0-9]{1,5}\}:[0-9a-fA-F-]{32,36}$"}
     if isinstance(kind, type) and issubclass(kind, EngineError):
@@ -49,7 +52,7 @@ def _hook(kind: Any) -> dict[str, Any]:
     return {}
 
 
-def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
+def _schema(kind: object, components: Json) -> Json:
     """The schema of a type; unions that JSON Schema cannot distinguish accept any value."""
     try:
         (schema,), more = msgspec.json.schema_components(
@@ -63,11 +66,13 @@ def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _by_field(kind: type[msgspec.Struct], components: dict[str, Any]) -> dict[str, Any]:
+def _is_required(field: msgspec.structs.FieldInfo) -> bool:
+    return field.default is NODEFAULT and field.default_factory is NODEFAULT
+
+
+def _by_field(kind: type[msgspec.Struct], components: Json) -> Json:
     fields = msgspec.structs.fields(kind)
-    needed = [
-        f.encode_name for f in fields if f.default is NODEFAULT and f.default_factory is NODEFAULT
-    ]
+    needed = [field.encode_name for field in fields if _is_required(field)]
     return {
         "type": "object",
         "properties": {field.encode_name: _schema(field.type, components) for field in fields},
@@ -75,8 +80,8 @@ def _by_field(kind: type[msgspec.Struct], components: dict[str, Any]) -> dict[st
     }
 
 
-def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
-    description: dict[str, Any] = {
+def _operation(route: Route, components: Json) -> Json:
+    description: Json = {
         "operationId": f"{route.method.lower()} {route.path}",
         "summary": route.summary,
         "tags": [route.tag],
@@ -85,44 +90,36 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         "security": [] if route.role is None else [{"bearer": []}],
     }
     if route.role is not None:
-        description["description"] = (
-            f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\n"
-            f"Needs the role `{route.role.value}`."
-        )
+        text = inspect.cleandoc(route.handler.__doc__ or "")
+        description["description"] = f"{text}\n\nNeeds the role `{route.role.value}`."
     if route.body is not None:
         media = "application/x-www-form-urlencoded" if route.form else "application/json"
-        description["requestBody"] = {
-            "required": True,
-            "content": {media: {"schema": _schema(route.body, components)}},
-        }
+        content = {media: {"schema": _schema(route.body, components)}}
+        description["requestBody"] = {"required": True, "content": content}
     return description
 
 
-def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+def _parameter(name: str, place: str, schema: Json, *, required: bool) -> Json:
+    return {"name": name, "in": place, "required": required, "schema": schema}
+
+
+def _parameters(route: Route, components: Json) -> list[Json]:
+    text: Json = {"type": "string"}
+    found = [
+        _parameter(name, "path", {**text, "minLength": 1}, required=True)
         for name in _PARAMETER.findall(route.path)
     ]
-    for field in msgspec.structs.fields(route.query) if route.query is not None else ():
-        needed = field.default is NODEFAULT and field.default_factory is NODEFAULT
+    for field in () if route.query is None else msgspec.structs.fields(route.query):
         schema = _schema(field.type, components)
-        found.append(
-            {"name": field.encode_name, "in": "query", "required": needed, "schema": schema}
-        )
+        required = _is_required(field)
+        found.append(_parameter(field.encode_name, "query", schema, required=required))
     if route.media == "text/event-stream":
-        found.append(
-            {
-                "name": "Last-Event-ID",
-                "in": "header",
-                "required": False,
-                "schema": {"type": "string"},
-            }
-        )
+        found.append(_parameter("Last-Event-ID", "header", text, required=False))
     return found
 
 
-def _responses(route: Route, components: dict[str, Any]) -> dict[str, Any]:
-    description: dict[str, Any] = {}
+def _responses(route: Route, components: Json) -> Json:
+    description: Json = {}
     for status, kind in route.answers.items():
         content = {route.media: {"schema": {} if kind is None else _schema(kind, components)}}
         description[str(status)] = {
@@ -151,9 +148,9 @@ def refusals(route: Route) -> list[int]:
 
 @cache
 def document() -> bytes:
-    components: dict[str, Any] = {}
+    components: Json = {}
     _schema(Problem, components)
-    paths: dict[str, Any] = {}
+    paths: dict[str, Json] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
     description = {
@@ -161,9 +158,7 @@ def document() -> bytes:
         "info": {
             "title": "FlowFabric",
             "version": version("flowfabric"),
-            "description": (
-                "Durable execution over HTTP. Errors are problem+json; `code` is stable."
-            ),
+            "description": _DESCRIPTION,
         },
         "paths": paths,
         "components": {

@@ -1,34 +1,50 @@
-"""The policy of an execution as HTTP clients send it.
+"""Integers and the policy of an execution as HTTP clients send them.
 
-A wrong shape is refused and a number outside the engine's range is clamped to it. The engine
-checks everything else, for all callers.
+Clients send the largest representable number for "unlimited", and times of any clock. A wrong shape
+is refused and a number outside the engine's range is clamped to it. The engine checks everything
+else, for all callers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated
 
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.ids import parse_uuid
 from flowfabric.model.policy import MAX_COUNT, MAX_DURATION_MS
-from flowfabric.server.numbers import I32, I64, U32, U64
 
-_DURATION = (0, MAX_DURATION_MS)
+MAX_I64 = 2**63 - 1
+I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+I64 = Annotated[int, Meta(ge=-(2**63), le=MAX_I64)]
+U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+U64 = Annotated[int, Meta(ge=0)]
+"""msgspec supports no bound above 63 bits."""
+Time = I64
+PageLimit = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+def clamp(number: int, most: int = MAX_I64) -> int:
+    return min(number, most)
+
+
+def clamp_time(time_ms: int | None) -> int | None:
+    return None if time_ms is None else min(max(time_ms, 0), MAX_TIMESTAMP_MS)
+
+
+_DURATIONS = (
+    *("attempt_timeout_ms", "dedup_window_ms", "default_timeout_ms", "delay_ms"),
+    *("execution_deadline_ms", "initial_delay_ms", "max_delay_ms", "retention_ttl_ms"),
+    "timeout_ms",
+)
 _RANGES: dict[str, tuple[int, int]] = {
-    "attempt_timeout_ms": _DURATION,
-    "dedup_window_ms": _DURATION,
-    "default_timeout_ms": _DURATION,
-    "delay_ms": _DURATION,
+    **dict.fromkeys(_DURATIONS, (0, MAX_DURATION_MS)),
     "delay_until": (0, MAX_TIMESTAMP_MS),
-    "execution_deadline_ms": _DURATION,
-    "initial_delay_ms": _DURATION,
-    "max_delay_ms": _DURATION,
     "multiplier": (1, MAX_DURATION_MS),
     "retention_maxlen": (0, MAX_COUNT),
-    "retention_ttl_ms": _DURATION,
-    "timeout_ms": _DURATION,
 }
 
 
@@ -110,21 +126,20 @@ class NewPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
             parse_uuid(ident)
 
 
-def engine_policy(given: NewPolicy | None) -> dict[str, Any] | None:
-    return None if given is None else _clamped(to_builtins(given))
+def engine_policy(given: NewPolicy | None) -> Mapping[str, object] | None:
+    return None if given is None else _clamped_fields(to_builtins(given))
 
 
-def _clamped(tree: Any) -> Any:
-    if isinstance(tree, list):
-        return [_clamped(each) for each in tree]
-    if not isinstance(tree, dict):
-        return tree
-    return {
-        name: _in_range(name, held) if name in _RANGES else _clamped(held)
-        for name, held in tree.items()
-    }
+def _clamped_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: _clamped(name, value) for name, value in fields.items()}
 
 
-def _in_range(name: str, number: float) -> float:
-    least, most = _RANGES[name]
-    return min(max(number, least), most)
+def _clamped(name: str, value: object) -> object:
+    if isinstance(value, list):
+        return [_clamped("", each) for each in value]
+    if isinstance(value, dict):
+        return _clamped_fields(value)
+    if name in _RANGES and isinstance(value, int | float):
+        least, most = _RANGES[name]
+        return min(max(value, least), most)
+    return value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 CONTROL, MEDIUM, LARGE, BULK = 65_536, 262_144, 1_048_576, 16 * 1_048_576
 """Size limits of request bodies in bytes."""
+H = TypeVar("H", bound=Callable[..., Awaitable[object]])
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
 MAX_INDEX_DIGITS = 20
 MAX_ATTEMPT_INDEX = 2**31 - 1
 """Above the attempt count of any execution."""
@@ -30,8 +33,8 @@ class ApiRequest(Struct):
     server: Server
     caller: Caller
     path: dict[str, str]
-    query: Any
-    body: Any
+    query: object
+    body: object
     headers: dict[str, str]
 
     @property
@@ -76,7 +79,7 @@ class Reply(Struct):
     """
 
     status: int = 200
-    value: Any = None
+    value: object = None
     raw: bytes | None = None
     media: str = "application/json"
     headers: dict[str, str] = {}
@@ -84,7 +87,13 @@ class Reply(Struct):
     undo: Undo | None = None
 
 
-Handler = Callable[[ApiRequest], Awaitable[Reply]]
+Handler = Callable[..., Awaitable[object]]
+"""Takes the request, and the decoded `body` and `query` if it has parameters of these names.
+
+Returns a `Reply`, or the value of a reply with status 200.
+"""
+OK: dict[int, object] = {200: dict[str, Any]}
+CREATED = {**OK, 201: dict[str, Any]}
 
 
 class Route(Struct, frozen=True):
@@ -105,7 +114,7 @@ class Route(Struct, frozen=True):
     body: Any = None
     query: Any = None
     limit: int = CONTROL
-    answers: dict[int, Any] = {}
+    answers: Mapping[int, object] = {}
     media: str = "application/json"
     tag: str = ""
     streams: bool = False
@@ -116,40 +125,32 @@ class Route(Struct, frozen=True):
     def summary(self) -> str:
         return (self.handler.__doc__ or self.path).strip().splitlines()[0]
 
-
-OK: dict[int, Any] = {200: dict[str, Any]}
-CREATED: dict[int, Any] = {200: dict[str, Any], 201: dict[str, Any]}
-
-
-class RouteOptions(TypedDict, total=False):
-    """The fields of `Route` that a group or a route may set."""
-
-    role: Role | None
-    bound: Bound
-    subject: str
-    body: Any
-    query: Any
-    limit: int
-    answers: dict[int, Any]
-    media: str
-    tag: str
-    streams: bool
-    form: bool
-    waits: bool
+    async def answer(self, request: ApiRequest) -> Reply:
+        given = {} if self.body is None else {"body": request.body}
+        if self.query is not None:
+            given["query"] = request.query
+        made = await self.handler(request, **given)
+        return made if isinstance(made, Reply) else Reply(value=made)
 
 
 class RouteGroup:
-    """The routes of a module with shared defaults; a call returns the decorator of a handler."""
+    """The routes of a module with shared fields of `Route`.
 
-    def __init__(self, **defaults: Unpack[RouteOptions]) -> None:
-        self._defaults = RouteOptions(answers=OK) | defaults
+    A call returns the decorator of a handler. The types of the handler's parameters `body` and
+    `query` are those of the route.
+    """
+
+    def __init__(self, **shared: object) -> None:
+        self._shared = {"answers": OK} | shared
         self.all: list[Route] = []
 
-    def __call__(
-        self, method: str, path: str, **options: Unpack[RouteOptions]
-    ) -> Callable[[Handler], Handler]:
-        def add(handler: Handler) -> Handler:
-            self.all.append(Route(method, path, handler, **(self._defaults | options)))
+    def __call__(self, method: str, path: str, **fields: object) -> Callable[[H], H]:
+        def add(handler: H) -> H:
+            hints = get_type_hints(handler)
+            inputs = {name: hints[name] for name in ("body", "query") if name in hints}
+            self.all.append(
+                structs.replace(Route(method, path, handler), **self._shared | inputs | fields)
+            )
             return handler
 
         return add
@@ -178,10 +179,33 @@ def require_match(path: object, body: object, name: str) -> None:
         raise bad_request(f"path {name} does not match body {name}")
 
 
-def tagged(value: Struct, name: str | None = None) -> dict[str, Any] | str:
+def existing(value: T | None, error: NotFound) -> T:
+    if value is None:
+        raise error
+    return value
+
+
+def args_from(kind: type[S], body: Struct, **fields: object) -> S:
+    """An argument of the engine from the fields of the same names in a body, and `fields`.
+
+    A field that is None in the body has the default of `kind`. The store tells the time, and the
+    id the partition.
+    """
+    names = set(kind.__struct_fields__) - {"now", "partition_id"}
+    given = {name: getattr(body, name, None) for name in names}
+    return kind(**{name: value for name, value in given.items() if value is not None} | fields)
+
+
+def tagged(value: Struct, name: str | None = None) -> dict[str, object] | str:
     """A result as `{kind: fields}`; a kind without fields is a plain string."""
     fields = structs.asdict(value)
     if value.__struct_config__.omit_defaults:
         fields = {field: found for field, found in fields.items() if found is not None}
     kind = name or type(value).__name__
     return {kind: fields} if fields else kind
+
+
+def created(made: Struct, new: type[Struct], *names: str) -> Reply:
+    """Status 201 for a result of the type `new`, else 200; `names`: of the new, of the other."""
+    is_new = isinstance(made, new)
+    return Reply(201 if is_new else 200, tagged(made, names[not is_new] if names else None))

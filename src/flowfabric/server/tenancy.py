@@ -1,69 +1,44 @@
-"""Tenancy: a token bound to a namespace gets "not found" for everything outside it."""
+"""Tenancy: a token bound to a namespace gets "not found" for everything outside it.
+
+Nothing is cached: a removed id may since have been created in another namespace.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, structs
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Handle
-from flowfabric.server import limit_tenancy
-from flowfabric.wire.operations import Bound
+from flowfabric.model.quota import LIMIT_KINDS
+from flowfabric.server.auth import ANONYMOUS, Caller
+from flowfabric.wire.operations import Bound, Operation
 
 if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
+
+UPDATES = frozenset({"update_budget", "update_quota_policy"})
+_LIMITS = {
+    Bound.BUDGET: ("budget", "budget_id"),
+    Bound.QUOTA: ("quota", "quota_policy_id"),
+    Bound.LIMIT: ("", "limit_id"),
+}
+"""The kind of limit that a bound names, and the field of its id."""
+S = TypeVar("S", bound=Struct)
 
 
 class Forbidden(NotFound):
     """Reported as not found, so that a caller cannot probe other namespaces."""
 
 
-class Namespaces:
-    """Reads the namespace of executions and flows.
-
-    Nothing is cached: a removed id may since have been created in another namespace.
-    """
-
-    def __init__(self, engine: LocalEngineProtocol) -> None:
-        self._engine = engine
-
-    async def of_execution(self, ident: ExecutionId) -> str | None:
-        return next(iter(await self.of_executions([ident])), None)
-
-    async def of_executions(self, idents: list[ExecutionId]) -> set[str]:
-        return (
-            set((await self._engine.get_execution_namespaces(idents)).values()) if idents else set()
-        )
-
-    async def are_of(self, idents: Sequence[ExecutionId], namespace: str) -> bool:
-        """Whether all of them exist in this namespace."""
-        found = await self._engine.get_execution_namespaces(idents) if idents else {}
-        return all(found.get(ident) == namespace for ident in idents)
-
-    async def of_flow(self, ident: UUID) -> str | None:
-        return await self._engine.get_flow_namespace(ident)
-
-
 async def check(route: Route, request: ApiRequest) -> None:
     """Check a request of a bound caller before its handler runs."""
-    if route.subject:
-        subject = getattr(request.body, route.subject, None)
-    elif route.bound is Bound.EXECUTION:
-        subject = request.execution()
-    elif route.bound is Bound.FLOW:
-        subject = request.uuid()
-    elif route.bound is Bound.BUDGET:
-        subject = request.uuid(shown="budget_id")
-    else:
-        subject = request.body if request.body is not None else request.query
-    await _check(route, subject, request)
-
-
-async def _check(route: Route, subject: Any, request: ApiRequest) -> None:
+    subject = _subject(route, request)
     own, lanes = request.caller.namespace, request.caller.lanes
     match route.bound:
         case Bound.FREE:
@@ -73,110 +48,139 @@ async def _check(route: Route, subject: Any, request: ApiRequest) -> None:
             for each in named:
                 _check_named(each, own, lanes)
             if own is not None:
-                await _check_ids(named, own, request.server.namespaces)
+                await _check_ids(named, own, request.engine)
         case Bound.EXECUTION:
-            ident = str(getattr(subject, "execution_id", subject))
-            if own is not None and await _owner(request.server.namespaces, ident) != own:
+            ident = str(_field(subject, "execution_id"))
+            if own is not None and await _owner(request.engine, ident) != own:
                 raise Forbidden("execution")
         case Bound.FLOW:
-            ident = getattr(subject, "flow_id", subject)
-            if own is not None and await request.server.namespaces.of_flow(ident) != own:
+            flow = _field(subject, "flow_id")
+            if own is not None and await request.engine.get_flow_namespace(flow) != own:
                 raise Forbidden("flow")
             await _check_members(subject if route.subject else request.body, request)
         case Bound.HANDLE:
-            await _check_handles(subject, request)
+            await _check_handles(_field(subject, "handle"), request)
         case Bound.LANE:
-            _check_lanes(getattr(subject, "lane_id", subject), lanes)
+            _check_lanes(_field(subject, "lane_id"), lanes)
             _check_claimed(request.body, own)
         case Bound.TURN:
-            _check_lanes(subject.lane, lanes)
+            _check_lanes(_field(subject, "lane"), lanes)
             _check_claimed(subject, own)
-            await _check_handles(subject.many, request)
-        case bound if bound in limit_tenancy.LIMITS:
-            refused = await limit_tenancy.limit_refusal(bound, subject, request)
-            if refused is not None:
-                raise Forbidden(refused.entity)
+            await _check_handles(_field(subject, "many"), request)
+        case Bound.OWN:
+            if None not in (own, _namespace_of(subject)) and _namespace_of(subject) != own:
+                raise Forbidden("namespace")
+        case Bound.BUDGET | Bound.QUOTA | Bound.LIMIT:
+            await _check_limit(route.bound, subject, request)
         case Bound.NEVER:
             raise Forbidden("path")
 
 
-async def _check_ids(made: list[Any], own: str, namespaces: Namespaces) -> None:
+def _subject(route: Route, request: ApiRequest) -> object:
+    """What the bound checks: an argument, the id in the path, or the whole body or query."""
+    if route.subject:
+        return getattr(request.body, route.subject, None)
+    match route.bound:
+        case Bound.EXECUTION:
+            return request.execution()
+        case Bound.FLOW:
+            return request.uuid()
+        case Bound.BUDGET:
+            return request.uuid(shown="budget_id")
+    return request.query if request.body is None else request.body
+
+
+def _field(subject: object, name: str) -> Any:
+    """A field of an argument; a subject without this field is the value itself."""
+    return getattr(subject, name, subject)
+
+
+def _namespace_of(subject: object) -> str | None:
+    return subject if isinstance(subject, str) else getattr(subject, "namespace", None)
+
+
+async def _namespaces(
+    engine: LocalEngineProtocol, idents: Sequence[ExecutionId]
+) -> dict[ExecutionId, str]:
+    return dict(await engine.get_execution_namespaces(idents)) if idents else {}
+
+
+async def _check_limit(bound: Bound, subject: object, request: ApiRequest) -> None:
+    """`subject` names a limit or is the id of one."""
+    own = request.caller.namespace
+    if own is None:
+        return
+    kind, field = _LIMITS[bound]
+    kind = kind or getattr(subject, "kind", "")
+    ident = _field(subject, field)
+    if kind not in LIMIT_KINDS or await request.engine.read_limit_namespace(kind, ident) != own:
+        raise Forbidden("limit")
+
+
+async def _check_ids(made: Sequence[object], own: str, engine: LocalEngineProtocol) -> None:
     """Refuse ids that exist in another namespace, without naming the namespace or the state."""
-    idents = [
-        node.execution_id
-        for each in made
-        for node in _nodes(each)
-        if getattr(node, "execution_id", None) is not None
-    ]
-    if await namespaces.of_executions(idents) - {own}:
+    named = (getattr(node, "execution_id", None) for each in made for node in _nodes(each))
+    found = await _namespaces(engine, [ident for ident in named if ident is not None])
+    if set(found.values()) - {own}:
         raise Forbidden("execution")
     for each in made:
         flow = None if hasattr(each, "execution_id") else getattr(each, "flow_id", None)
-        if flow is not None and await namespaces.of_flow(flow) not in (None, own):
+        if flow is not None and await engine.get_flow_namespace(flow) not in (None, own):
             raise Forbidden("flow")
 
 
-def _nodes(each: Any) -> tuple[Any, ...]:
+def _nodes(each: object) -> tuple[object, ...]:
     return (each, *getattr(each, "nodes", ()))
 
 
-async def _check_members(body: Any, request: ApiRequest) -> None:
+async def _check_members(body: object, request: ApiRequest) -> None:
     """Refuse members of another namespace: a caller could cancel them with its own flow."""
-    if request.caller.namespace is None:
-        return
-    named = [
-        getattr(body, name, None)
-        for name in ("execution_id", "upstream_execution_id", "downstream_execution_id")
-    ]
+    names = ("execution_id", "upstream_execution_id", "downstream_execution_id")
+    named = [getattr(body, name, None) for name in names]
     if "downstream" in request.path:
         named.append(request.execution("downstream"))
-    for member in named:
-        if (
-            member is not None
-            and await request.server.namespaces.of_execution(member) != request.caller.namespace
-        ):
+    await _check_all_own([member for member in named if member is not None], request)
+
+
+async def _check_all_own(idents: Sequence[ExecutionId], request: ApiRequest) -> None:
+    own = request.caller.namespace
+    if own is not None:
+        found = await _namespaces(request.engine, idents)
+        if any(found.get(ident) != own for ident in idents):
             raise Forbidden("execution")
 
 
-async def _owner(namespaces: Namespaces, ident: str) -> str | None:
+async def _owner(engine: LocalEngineProtocol, ident: str) -> str | None:
     """The namespace of an execution, or of a flow where both are accepted."""
     try:
-        return await (
-            namespaces.of_execution(ExecutionId(ident))
-            if ident[:1] == "{"
-            else namespaces.of_flow(parse_uuid(ident))
-        )
+        if ident[:1] != "{":
+            return await engine.get_flow_namespace(parse_uuid(ident))
+        return next(iter((await _namespaces(engine, [ExecutionId(ident)])).values()), None)
     except ValueError:
         return None
 
 
-async def _check_handles(subject: Any, request: ApiRequest) -> None:
-    own = request.caller.namespace
-    idents = [request.engine.fields(handle).execution_id for handle in _handles(subject)]
-    if own is not None and not await request.server.namespaces.are_of(idents, own):
-        raise Forbidden("execution")
+async def _check_handles(
+    subject: Handle | list[Handle] | list[tuple[Handle, object]], request: ApiRequest
+) -> None:
+    listed = subject if isinstance(subject, list) else [subject]
+    handles = [each if isinstance(each, Handle) else each[0] for each in listed]
+    await _check_all_own([request.engine.fields(each).execution_id for each in handles], request)
 
 
-def _check_claimed(claim: Any, own: str | None) -> None:
+def _check_claimed(claim: object, own: str | None) -> None:
     """A claim names its namespace, in itself or in its policy; None means all namespaces."""
-    if own is not None and getattr(claim, "policy", claim).namespace != own:
+    if own is not None and _namespace_of(_field(claim, "policy")) != own:
         raise Forbidden("namespace")
 
 
-def _check_lanes(claim: Any, lanes: frozenset[str] | None) -> None:
+def _check_lanes(claim: str | Iterable[str], lanes: frozenset[str] | None) -> None:
     if lanes is not None and not set([claim] if isinstance(claim, str) else claim) <= lanes:
         raise Forbidden("lane")
 
 
-def _handles(subject: Any) -> Iterable[Any]:
-    if isinstance(subject, list):
-        return [each if isinstance(each, Handle) else each[0] for each in subject]
-    return [subject]
-
-
-def _check_named(subject: Any, own: str | None, lanes: frozenset[str] | None) -> None:
-    named = subject if isinstance(subject, str) else getattr(subject, "namespace", None)
-    if own is not None and named != own:
+def _check_named(subject: object, own: str | None, lanes: frozenset[str] | None) -> None:
+    if own is not None and _namespace_of(subject) != own:
         raise Forbidden("namespace")
     for each in _nodes(subject):
         lane, space = getattr(each, "lane_id", None), getattr(each, "namespace", None)
@@ -191,3 +195,15 @@ def narrow_filter(wanted: ScannerFilter | None, own: str | None) -> ScannerFilte
     if own is None:
         return wanted
     return ScannerFilter(own, None if wanted is None else wanted.instance_tag)
+
+
+def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
+    """Fill in what the token determines: the namespace of a limit, the author of a change."""
+    args, namespace = getattr(body, "args", body), caller.namespace
+    if operation.bound is Bound.OWN and namespace is not None:
+        if operation.subject == "namespace":
+            return structs.replace(body, namespace=namespace)
+        return structs.replace(body, args=structs.replace(args, namespace=namespace))
+    if operation.name in UPDATES and caller is not ANONYMOUS:
+        return structs.replace(body, args=structs.replace(args, by=caller.name))
+    return body

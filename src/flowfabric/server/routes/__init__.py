@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from flowfabric.server.route import Route
 from flowfabric.server.routes import (
     approvals,
@@ -16,7 +14,6 @@ from flowfabric.server.routes import (
     waitpoints,
     workers,
 )
-from flowfabric.wire.operations import Bound
 
 ROUTES: tuple[Route, ...] = (
     *health.routes.all,
@@ -29,11 +26,3 @@ ROUTES: tuple[Route, ...] = (
     *approvals.routes.all,
     *engine.ROUTES,
 )
-
-
-def with_open_metrics(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """The routes with `/metrics` open to scrapers that send no token."""
-    return tuple(
-        structs.replace(route, role=None, bound=Bound.FREE) if route.path == "/metrics" else route
-        for route in routes
-    )

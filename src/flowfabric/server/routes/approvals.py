@@ -67,9 +67,11 @@ class Answer(Struct, frozen=True):
     payload: Annotated[str, Meta(max_length=65_536)] = ""
 
 
-def _page(status: int, title: str, main: str) -> Reply:
-    text = _PAGE.format(title=escape(title), main=main)
-    return Reply(status, raw=text.encode(), media="text/html; charset=utf-8", headers=dict(HEADERS))
+def _page(status: int, title: str, text: str, *, heading: str = "", html: str = "") -> Reply:
+    """A page of a heading, by default the title, and a paragraph or other HTML."""
+    main = f"<h1>{heading or title}</h1>{html or f'<p>{text}</p>'}"
+    page = _PAGE.format(title=title, main=main).encode()
+    return Reply(status, raw=page, media="text/html; charset=utf-8", headers=dict(HEADERS))
 
 
 def _refused(error: EngineError) -> Reply:
@@ -78,32 +80,22 @@ def _refused(error: EngineError) -> Reply:
     Used and expired links are named as such, because only a valid token leads there. All other
     refusals give the same page.
     """
-    if isinstance(error, StateError) and error.kind is StateKind.TARGET_NOT_SIGNALABLE:
-        return _page(
-            410,
-            "No longer needed",
-            "<h1>No longer needed</h1><p>The task that asked has ended or has resumed.</p>",
-        )
     if isinstance(error, StateError):
-        return _page(
-            410,
-            "Already answered",
-            "<h1>Already answered</h1><p>No task waits for this answer any more.</p>",
-        )
+        if error.kind is StateKind.TARGET_NOT_SIGNALABLE:
+            text = "The task that asked has ended or has resumed."
+            return _page(410, "No longer needed", text)
+        return _page(410, "Already answered", "No task waits for this answer any more.")
     if isinstance(error, ValidationError) and "token_expired" in str(error):
-        return _page(
-            410, "Expired", "<h1>This link has expired</h1><p>Ask its sender for a new one.</p>"
-        )
-    return _page(
-        404,
-        "Not a valid link",
-        "<h1>This link is not valid</h1><p>Check that it was copied completely.</p>",
-    )
+        text = "Ask its sender for a new one."
+        return _page(410, "Expired", text, heading="This link has expired")
+    text = "Check that it was copied completely."
+    return _page(404, "Not a valid link", text, heading="This link is not valid")
 
 
 def _not_accepted(error: ValidationError) -> Reply:
     reason = f"<p>{escape(error.detail)}</p><p>Go back and change it; the question is open.</p>"
-    return _page(400, "Not accepted", f"<h1>This answer is not accepted</h1>{reason}")
+    heading = "This answer is not accepted"
+    return _page(400, "Not accepted", "", heading=heading, html=reason)
 
 
 async def _waitpoint(request: ApiRequest, token: str) -> WaitpointListed:
@@ -112,11 +104,11 @@ async def _waitpoint(request: ApiRequest, token: str) -> WaitpointListed:
     )
 
 
-@routes("GET", "/approve/{id}/{waitpoint_id}", query=Link)
-async def show(request: ApiRequest) -> Reply:
+@routes("GET", "/approve/{id}/{waitpoint_id}")
+async def show(request: ApiRequest, query: Link) -> Reply:
     """The page with the question; it needs no script."""
     try:
-        waitpoint = await _waitpoint(request, request.query.t)
+        waitpoint = await _waitpoint(request, query.t)
         about = await request.engine.read_execution_context(request.execution())
     except EngineError as error:
         return _refused(error)
@@ -129,16 +121,14 @@ async def show(request: ApiRequest) -> Reply:
         f'<button name="answer" value="{escape(name, quote=True)}">{escape(name)}</button>'
         for name in waitpoint.required_signal_names or ANSWERS
     )
-    token = escape(request.query.t, quote=True)
+    token = escape(query.t, quote=True)
     form = (
         f'<form method="post"><input type="hidden" name="t" value="{token}">'
         '<label>Your name<input name="who" required maxlength="200" autocomplete="name"></label>'
         '<label>Comment<input name="comment" maxlength="4000"></label>'
         f"{_payload_field(waitpoint)}{buttons}</form>"
     )
-    return _page(
-        200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{rows}</dl>{form}"
-    )
+    return _page(200, "Your answer is needed", "", html=f"<dl>{rows}</dl>{form}")
 
 
 def _payload_field(waitpoint: WaitpointListed) -> str:
@@ -156,18 +146,14 @@ def _payload(waitpoint: WaitpointListed, text: str) -> bytes | None:
     return msgspec.json.encode(text) if is_text else text.encode()
 
 
-@routes("POST", "/approve/{id}/{waitpoint_id}", body=Answer, form=True)
-async def answer(request: ApiRequest) -> Reply:
+@routes("POST", "/approve/{id}/{waitpoint_id}", form=True)
+async def answer(request: ApiRequest, body: Answer) -> Reply:
     """Delivers the answer; a repeated answer counts once."""
-    body: Answer = request.body
     try:
         waitpoint = await _waitpoint(request, body.t)
         if body.answer not in (waitpoint.required_signal_names or ANSWERS):
-            return _page(
-                400,
-                "Not one of the answers",
-                "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>",
-            )
+            heading, text = "That is not one of the answers", "Go back and choose one."
+            return _page(400, "Not one of the answers", text, heading=heading)
         name = f"{waitpoint.waitpoint_id}/{body.t}/{body.who}/{body.answer}"
         ident = uuid5(NAMESPACE_URL, name)
         signal = DeliverSignalArgs(
@@ -191,8 +177,5 @@ async def answer(request: ApiRequest) -> Reply:
         if isinstance(error, ValidationError) and error.kind is ValidationKind.INVALID_INPUT:
             return _not_accepted(error)
         return _refused(error)
-    return _page(
-        200,
-        "Thank you",
-        f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>",
-    )
+    text = f"Your answer, <b>{escape(body.answer)}</b>, has been delivered."
+    return _page(200, "Thank you", text)

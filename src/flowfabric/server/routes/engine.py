@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct
 
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.server.limit_tenancy import with_defaults
+from flowfabric.model.lease import Work
 from flowfabric.server.pending_claims import release_claims
 from flowfabric.server.route import BULK, ApiRequest, Handler, Reply, Route
-from flowfabric.server.tenancy import narrow_filter
+from flowfabric.server.tenancy import narrow_filter, with_defaults
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
 WAITING = frozenset(
@@ -26,51 +26,38 @@ WAITING = frozenset(
 )
 
 
-async def _claim(request: ApiRequest) -> Reply:
-    body: Any = request.body
-    claiming = request.engine.claim_many(body.lane, body.capabilities, body.policy, body.n)
-    owner = request.caller.name, body.policy.worker_instance_id
-    waits = bool(body.policy.max_wait_ms)
-    works = await request.server.pending_claims.claim(owner, claiming, waits=waits)
-    return Reply(
-        value=works, undo=partial(release_claims, request.engine, works) if works else None
-    )
-
-
-async def _complete_and_claim(request: ApiRequest) -> Reply:
-    body: Any = request.body
-    call = request.engine.complete_and_claim(
-        body.many, body.lane, body.capabilities, body.policy, body.n
-    )
-    answers, works = await request.server.pending_claims.complete_and_claim(call)
-    return Reply(
-        value=(answers, works),
-        undo=partial(release_claims, request.engine, works) if works else None,
-    )
-
-
 def _handler(operation: Operation) -> Handler:
     name = operation.name
     fields = request_type(name).__struct_fields__
 
-    async def call(request: ApiRequest) -> Reply:
-        body: Any = with_defaults(operation, request.body, request.caller)
+    async def call(request: ApiRequest, body: Struct) -> object:
+        filled = with_defaults(operation, body, request.caller)
+        given: dict[str, Any] = {field: getattr(filled, field) for field in fields}
         if name == "read_events":
-            body = structs.replace(
-                body, wanted=narrow_filter(body.wanted, request.caller.namespace)
-            )
-        method = getattr(request.engine, name)
-        return Reply(value=await method(**{field: getattr(body, field) for field in fields}))
+            given["wanted"] = narrow_filter(given["wanted"], request.caller.namespace)
+        calling, pending = getattr(request.engine, name)(**given), request.server.pending_claims
+        if name == "claim_many":
+            owner = request.caller.name, given["policy"].worker_instance_id
+            works = await pending.claim(owner, calling, waits=bool(given["policy"].max_wait_ms))
+            return _undoable(request, works, works)
+        if name == "complete_and_claim":
+            answers, works = await pending.complete_and_claim(calling)
+            return _undoable(request, (answers, works), works)
+        return await calling
 
     call.__name__ = name
     return call
 
 
-_HANDLERS: dict[str, Handler] = {"claim_many": _claim, "complete_and_claim": _complete_and_claim}
+def _undoable(request: ApiRequest, value: object, works: list[Work]) -> Reply:
+    """A reply whose claims are released if the client has disconnected."""
+    return Reply(
+        value=value, undo=partial(release_claims, request.engine, works) if works else None
+    )
 
 
 def _route(operation: Operation) -> Route:
-    handler = _HANDLERS.get(operation.name) or _handler(operation)
+    handler = _handler(operation)
     handler.__doc__ = getattr(EngineProtocol, operation.name).__doc__
     return Route(
         "POST",

@@ -10,31 +10,19 @@ from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.events.long_poll import MAX_POLL_MS
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
-from flowfabric.model.execution import (
-    MAX_BULK_CREATE,
-    CancelExecutionArgs,
-    ChangePriorityArgs,
-    Created,
-    CreateExecutionArgs,
-    Page,
-    ReplayExecutionArgs,
-)
+from flowfabric.model import execution as model
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.server.numbers import I32, U16, Time, clamp_time
-from flowfabric.server.policies import NewPolicy, engine_policy
-from flowfabric.server.route import (
-    BULK,
-    CREATED,
-    LARGE,
-    MAX_INDEX_DIGITS,
-    ApiRequest,
-    MissingEntity,
-    Reply,
-    RouteGroup,
-    bad_request,
-    require_match,
-    tagged,
+from flowfabric.server import route
+from flowfabric.server.policies import (
+    I32,
+    U16,
+    NewPolicy,
+    PageLimit,
+    Time,
+    clamp_time,
+    engine_policy,
 )
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
@@ -78,8 +66,12 @@ class NewExecutions(Struct, frozen=True):
 
 def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> bytes | None:
     if listed is not None and encoded is not None:
-        raise bad_request(f"{name}, {name}_b64: only one of the two is accepted")
+        raise route.bad_request(f"{name}, {name}_b64: only one of the two is accepted")
     return bytes(listed) if listed is not None else encoded
+
+
+def missing(request: ApiRequest, what: str = "execution") -> route.MissingEntity:
+    return route.MissingEntity(what, request.execution())
 
 
 def _input(new: NewExecution) -> bytes | None:
@@ -87,30 +79,25 @@ def _input(new: NewExecution) -> bytes | None:
     if not bytes(new.input):
         return other
     if other is not None:
-        raise bad_request(
+        raise route.bad_request(
             "input, input_payload, input_payload_b64: only one of the three is accepted"
         )
     return bytes(new.input)
 
 
-def args_of(new: NewExecution) -> CreateExecutionArgs:
+def args_of(new: NewExecution) -> model.CreateExecutionArgs:
     if new.execution_id is not None:
         ident = new.execution_id
     elif new.flow_id is not None:
         ident = ExecutionId.for_flow(new.flow_id)
     else:
         ident = ExecutionId.solo(new.lane_id)
-    return CreateExecutionArgs(
+    return route.args_from(
+        model.CreateExecutionArgs,
+        new,
         execution_id=ident,
-        lane_id=new.lane_id,
-        namespace=new.namespace,
-        execution_kind=new.execution_kind,
         input_payload=_input(new) or b"",
         payload_encoding=new.payload_encoding or ("json" if bytes(new.input) else None),
-        priority=new.priority,
-        creator_identity=new.creator_identity,
-        idempotency_key=new.idempotency_key,
-        tags=new.tags,
         policy=engine_policy(new.policy),
         delay_until=clamp_time(new.delay_until),
         execution_deadline_at=clamp_time(new.execution_deadline_at),
@@ -122,17 +109,14 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
     "/v1/executions",
     role=Role.SUBMIT,
     bound=Bound.NAMESPACE,
-    body=NewExecution,
-    limit=LARGE,
-    answers=CREATED,
+    limit=route.LARGE,
+    answers=route.CREATED,
 )
-async def create(request: ApiRequest) -> Reply:
+async def create(request: ApiRequest, body: NewExecution) -> Reply:
     """Creates an execution, or returns the one with the same id or idempotency key."""
-    args = args_of(request.body)
-    made = await request.engine.create_execution(
-        structs.replace(args, tags=request.server.stamp(args.tags))
-    )
-    return Reply(201 if isinstance(made, Created) else 200, tagged(made))
+    args = args_of(body)
+    args = structs.replace(args, tags=request.server.telemetry.stamp(args.tags))
+    return route.created(await request.engine.create_execution(args), model.Created)
 
 
 @routes(
@@ -141,20 +125,17 @@ async def create(request: ApiRequest) -> Reply:
     role=Role.SUBMIT,
     bound=Bound.NAMESPACE,
     subject="executions",
-    body=NewExecutions,
-    limit=BULK,
+    limit=route.BULK,
     answers={200: list[dict[str, Any]]},
 )
-async def create_batch(request: ApiRequest) -> Reply:
+async def create_batch(request: ApiRequest, body: NewExecutions) -> object:
     """Creates many executions, answered in order. One invalid entry refuses the whole batch."""
-    if len(request.body.executions) > MAX_BULK_CREATE:
-        raise bad_request(
-            f"executions: at most {MAX_BULK_CREATE}, got {len(request.body.executions)}"
+    if len(body.executions) > model.MAX_BULK_CREATE:
+        raise route.bad_request(
+            f"executions: at most {model.MAX_BULK_CREATE}, got {len(body.executions)}"
         )
-    made = await request.engine.create_executions(
-        [args_of(each) for each in request.body.executions]
-    )
-    return Reply(200, [tagged(each) for each in made])
+    made = await request.engine.create_executions([args_of(each) for each in body.executions])
+    return [route.tagged(each) for each in made]
 
 
 class Listing(Struct, frozen=True):
@@ -168,56 +149,47 @@ class Listed(Struct, frozen=True):
     next_cursor: str | None
 
 
-@routes(
-    "GET", "/v1/executions", bound=Bound.NEVER, query=Listing, limit=LARGE, answers={200: Listed}
-)
-async def listed(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions", bound=Bound.NEVER, limit=route.LARGE, answers={200: Listed})
+async def listed(request: ApiRequest, query: Listing) -> Listed:
     """Lists the executions of one partition in the order of their ids."""
-    query: Listing = request.query
     if query.cursor:
         try:
             ExecutionId(query.cursor)
         except ValueError as error:
-            raise bad_request(f"invalid cursor: {error}") from None
+            raise route.bad_request(f"invalid cursor: {error}") from None
     if query.limit == 0 or query.partition >= FLOW_PARTITIONS:
-        return Reply(200, Listed([], None))
-    page: Page[ExecutionId] = await request.engine.list_executions(
+        return Listed([], None)
+    page: model.Page[ExecutionId] = await request.engine.list_executions(
         query.partition, query.cursor or None, min(query.limit, 1_000)
     )
-    return Reply(200, Listed(list(page.items), page.next_cursor))
+    return Listed(list(page.items), page.next_cursor)
 
 
 @routes("GET", "/v1/executions/{id}")
-async def info(request: ApiRequest) -> Reply:
+async def info(request: ApiRequest) -> object:
     """The state of an execution with its times and counters."""
     found = await request.engine.read_execution_info(request.execution())
-    if found is None:
-        raise MissingEntity("execution", request.execution())
-    fields = structs.asdict(found)
-    fields["created_at"] = str(found.created_at)
-    for name in ("started_at", "completed_at"):
+    fields = structs.asdict(route.existing(found, missing(request)))
+    for name in ("created_at", "started_at", "completed_at"):
         value = fields.pop(name)
         if value is not None:
             fields[name] = str(value)
-    return Reply(200, fields)
+    return fields
 
 
 @routes("GET", "/v1/executions/{id}/state", answers={200: str})
-async def state(request: ApiRequest) -> Reply:
+async def state(request: ApiRequest) -> str:
     """The public state, as one word."""
     found = await request.engine.read_execution_state(request.execution())
-    if found is None:
-        raise MissingEntity("execution", request.execution())
-    return Reply(200, found)
+    return route.existing(found, missing(request))
 
 
 @routes("GET", "/v1/executions/{id}/result", answers={200: None}, media="application/octet-stream")
 async def result(request: ApiRequest) -> Reply:
     """The bytes that the execution was completed with."""
     found = await request.engine.get_execution_result(request.execution())
-    if found is None:
-        raise MissingEntity("execution result", request.execution())
-    return Reply(200, raw=found, media="application/octet-stream")
+    raw = route.existing(found, missing(request, "execution result"))
+    return Reply(raw=raw, media="application/octet-stream")
 
 
 class Waiting(Struct, frozen=True):
@@ -229,13 +201,12 @@ class Waited(Struct, frozen=True):
     terminal: bool
 
 
-@routes("GET", "/v1/executions/{id}/wait", query=Waiting, answers={200: Waited}, waits=True)
-async def wait(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/wait", answers={200: Waited}, waits=True)
+async def wait(request: ApiRequest, query: Waiting) -> Waited:
     """Waits until the execution has ended or the timeout has passed, and returns its state."""
-    found = await request.engine.wait_for_outcome(request.execution(), request.query.timeout_ms)
-    if found is None:
-        raise MissingEntity("execution", request.execution())
-    return Reply(200, Waited(found.public_state, found.ended))
+    found = await request.engine.wait_for_outcome(request.execution(), query.timeout_ms)
+    outcome = route.existing(found, missing(request))
+    return Waited(outcome.public_state, outcome.ended)
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
@@ -248,104 +219,87 @@ class Cancel(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-@routes("POST", "/v1/executions/{id}/cancel", role=Role.SUBMIT, body=Cancel)
-async def cancel(request: ApiRequest) -> Reply:
+@routes("POST", "/v1/executions/{id}/cancel", role=Role.SUBMIT)
+async def cancel(request: ApiRequest, body: Cancel) -> object:
     """Cancels an execution in any state that has not ended."""
-    body: Cancel = request.body
-    require_match(request.execution(), body.execution_id, "execution_id")
-    args = CancelExecutionArgs(
-        execution_id=request.execution(),
-        reason=body.reason,
-        source=body.source,
-        lease_id=body.lease_id,
-        lease_epoch=body.lease_epoch,
-        attempt_id=body.attempt_id,
+    route.require_match(request.execution(), body.execution_id, "execution_id")
+    return route.tagged(
+        await request.engine.cancel_execution(route.args_from(model.CancelExecutionArgs, body))
     )
-    return Reply(200, tagged(await request.engine.cancel_execution(args)))
 
 
 class Priority(Struct, frozen=True):
     new_priority: I32
 
 
-@routes("PUT", "/v1/executions/{id}/priority", role=Role.OPERATE, body=Priority)
-async def priority(request: ApiRequest) -> Reply:
+@routes("PUT", "/v1/executions/{id}/priority", role=Role.OPERATE)
+async def priority(request: ApiRequest, body: Priority) -> object:
     """Changes the priority of a waiting execution."""
-    args = ChangePriorityArgs(
-        execution_id=request.execution(), new_priority=request.body.new_priority
+    args = model.ChangePriorityArgs(
+        execution_id=request.execution(), new_priority=body.new_priority
     )
-    return Reply(200, tagged(await request.engine.change_priority(args)))
+    return route.tagged(await request.engine.change_priority(args))
 
 
 @routes("POST", "/v1/executions/{id}/replay", role=Role.OPERATE)
-async def replay(request: ApiRequest) -> Reply:
+async def replay(request: ApiRequest) -> object:
     """Runs an ended execution again."""
-    args = ReplayExecutionArgs(execution_id=request.execution(), requested_by=request.caller.name)
-    return Reply(200, tagged(await request.engine.replay_execution(args)))
+    args = model.ReplayExecutionArgs(
+        execution_id=request.execution(), requested_by=request.caller.name
+    )
+    return route.tagged(await request.engine.replay_execution(args))
 
 
 @routes("POST", "/v1/executions/{id}/revoke-lease", role=Role.OPERATE)
-async def revoke(request: ApiRequest) -> Reply:
+async def revoke(request: ApiRequest) -> object:
     """Revokes the lease of a running execution."""
     args = RevokeLeaseArgs(execution_id=request.execution(), reason="operator_revoke")
-    return Reply(200, tagged(await request.engine.revoke_lease(args)))
+    return route.tagged(await request.engine.revoke_lease(args))
 
 
 @routes("GET", "/v1/executions/{id}/tags", answers={200: dict[str, str]})
-async def tags(request: ApiRequest) -> Reply:
+async def tags(request: ApiRequest) -> object:
     """The tags of an execution."""
     found = await request.engine.describe_execution(request.execution())
-    if found is None:
-        raise MissingEntity("execution", request.execution())
-    return Reply(200, found.tags)
+    return route.existing(found, missing(request)).tags
 
 
 class Tags(Struct, frozen=True):
     tags: dict[str, str]
 
 
-@routes(
-    "PUT", "/v1/executions/{id}/tags", role=Role.OPERATE, body=Tags, answers={200: dict[str, int]}
-)
-async def put_tags(request: ApiRequest) -> Reply:
+@routes("PUT", "/v1/executions/{id}/tags", role=Role.OPERATE, answers={200: dict[str, int]})
+async def put_tags(request: ApiRequest, body: Tags) -> dict[str, int]:
     """Sets tags; other tags are unchanged."""
-    return Reply(
-        200,
-        {"set": await request.engine.set_execution_tags(request.execution(), request.body.tags)},
-    )
+    return {"set": await request.engine.set_execution_tags(request.execution(), body.tags)}
 
 
 @routes("GET", "/v1/executions/{id}/explain")
-async def explain(request: ApiRequest) -> Reply:
+async def explain(request: ApiRequest) -> object:
     """Why the execution is in its state, and what would change it."""
-    return Reply(200, await request.engine.explain_execution(request.execution()))
+    return await request.engine.explain_execution(request.execution())
 
 
 class Paging(Struct, frozen=True):
     after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    limit: PageLimit = 100
 
 
-@routes("GET", "/v1/executions/{id}/history", query=Paging)
-async def history(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/history")
+async def history(request: ApiRequest, query: Paging) -> object:
     """The events of an execution, in order."""
-    return Reply(
-        200,
-        await request.engine.history(
-            request.execution(), request.query.limit, request.query.after or None
-        ),
-    )
+    return await request.engine.history(request.execution(), query.limit, query.after or None)
 
 
-@routes("GET", "/v1/executions/{id}/attempts", query=Paging)
-async def attempts(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/attempts")
+async def attempts(request: ApiRequest, query: Paging) -> object:
     """The attempts of an execution, in order."""
-    after = request.query.after
-    if after and not (after.isascii() and after.isdigit() and len(after) <= MAX_INDEX_DIGITS):
-        raise bad_request("after: expected the index of an attempt")
+    after = query.after
+    if after and not (after.isascii() and after.isdigit() and len(after) <= route.MAX_INDEX_DIGITS):
+        raise route.bad_request("after: expected the index of an attempt")
     found = await request.engine.list_attempts(
-        request.execution(), int(after) if after else None, request.query.limit
+        request.execution(), int(after) if after else None, query.limit
     )
     if not found.items and await request.engine.read_execution_state(request.execution()) is None:
-        raise MissingEntity("execution", request.execution())
-    return Reply(200, found)
+        raise missing(request)
+    return found

@@ -19,10 +19,10 @@ routes = RouteGroup(tag="server", role=None, bound=Bound.FREE)
 
 
 @routes("GET", "/healthz", answers={200: dict[str, str]})
-async def healthz(request: ApiRequest) -> Reply:
+async def healthz(request: ApiRequest) -> dict[str, str]:
     """Whether the server and its store answer."""
     await request.engine.ping()
-    return Reply(200, {"status": "ok"})
+    return {"status": "ok"}
 
 
 @routes("GET", "/readyz", answers={200: dict[str, Any], 503: dict[str, Any]})
@@ -43,7 +43,7 @@ async def readyz(request: ApiRequest) -> Reply:
         checks["events"] = _events(writer)
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
-    checks["loops"] = "ok" if request.server.loops_are_running else "not running"
+    checks["loops"] = "ok" if request.engine.loops_are_running else "not running"
     checks["timers"] = (
         "ok"
         if overdue_ms <= MAX_OVERDUE_MS
@@ -70,19 +70,18 @@ def _events(writer: LongWriter | None) -> str:
 
 
 @routes("GET", "/v1/capabilities", role=Role.READ, answers={200: Capabilities})
-async def capabilities(request: ApiRequest) -> Reply:
+async def capabilities(request: ApiRequest) -> Capabilities:
     """The capabilities of the engine."""
     found = request.engine.capabilities()
-    identity = {name: body for name, body in found.identity.items() if name != "rfc017_stage"}
-    return Reply(
-        200, Capabilities({**identity, "stage": found.identity["rfc017_stage"]}, found.supports)
-    )
+    identity = {**found.identity, "stage": found.identity["rfc017_stage"]}
+    del identity["rfc017_stage"]
+    return Capabilities(identity, found.supports)
 
 
 @routes("GET", "/v1/config", role=Role.READ)
-async def config(request: ApiRequest) -> Reply:
+async def config(request: ApiRequest) -> object:
     """Partitions, lanes and limits that clients need."""
-    body: dict[str, Any] = {
+    return {
         "num_flow_partitions": FLOW_PARTITIONS,
         "num_budget_partitions": BUDGET_PARTITIONS,
         "num_quota_partitions": QUOTA_PARTITIONS,
@@ -94,7 +93,6 @@ async def config(request: ApiRequest) -> Reply:
             "concurrent_stream_ops": request.server.settings.max_concurrent_stream_ops,
         },
     }
-    return Reply(200, body)
 
 
 @routes(
@@ -102,7 +100,7 @@ async def config(request: ApiRequest) -> Reply:
 )
 async def metrics(request: ApiRequest) -> Reply:
     """Metrics in the Prometheus text format; needs no token with `FF_METRICS_OPEN=1`."""
-    return await request.server.metrics_page()
+    return await request.server.telemetry.page()
 
 
 @routes("GET", "/openapi.json")
@@ -110,7 +108,7 @@ async def openapi(request: ApiRequest) -> Reply:
     """This API as an OpenAPI 3.1 document."""
     from flowfabric.server.openapi import document  # imports the routes, this module included
 
-    return Reply(200, raw=document())
+    return Reply(raw=document())
 
 
 @routes("GET", "/docs", answers={200: None}, media="text/html")
@@ -118,4 +116,4 @@ async def docs(request: ApiRequest) -> Reply:
     """This API as an HTML page without external resources."""
     from flowfabric.server.openapi import page
 
-    return Reply(200, raw=page(), media="text/html; charset=utf-8")
+    return Reply(raw=page(), media="text/html; charset=utf-8")

@@ -17,8 +17,9 @@ from flowfabric.model.budget import (
     ReportUsageAdminArgs,
 )
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
-from flowfabric.server.numbers import U64, Time, clamp
-from flowfabric.server.route import CREATED, ApiRequest, Reply, RouteGroup, tagged
+from flowfabric.server import route
+from flowfabric.server.policies import U64, Time, clamp
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.wire.operations import Bound, Role
 
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
@@ -43,32 +44,26 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-@routes("POST", "/v1/budgets", bound=Bound.OWN, body=NewBudget, answers=CREATED)
-async def create_budget(request: ApiRequest) -> Reply:
+@routes("POST", "/v1/budgets", bound=Bound.OWN, answers=route.CREATED)
+async def create_budget(request: ApiRequest, body: NewBudget) -> Reply:
     """Creates a budget, or returns the one with the same id."""
-    body: NewBudget = request.body
-    args = CreateBudgetArgs(
+    args = route.args_from(
+        CreateBudgetArgs,
+        body,
         budget_id=body.budget_id or time_ordered_uuid(),
-        scope_type=body.scope_type,
-        scope_id=body.scope_id,
-        enforcement_mode=body.enforcement_mode,
-        on_hard_limit=body.on_hard_limit,
-        on_soft_limit=body.on_soft_limit,
         reset_interval_ms=clamp(body.reset_interval_ms, MAX_TIMESTAMP_MS),
-        dimensions=body.dimensions,
         hard_limits=[*map(clamp, body.hard_limits)],
         soft_limits=[*map(clamp, body.soft_limits or [0] * len(body.dimensions))],
         namespace=request.caller.namespace or body.namespace,
     )
     made = await request.engine.create_budget(args)
-    is_new = isinstance(made, BudgetCreated)
-    return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))
+    return route.created(made, BudgetCreated, "Created", "AlreadySatisfied")
 
 
 @routes("GET", "/v1/budgets/{id}", role=Role.READ, answers={200: BudgetStatus})
-async def status(request: ApiRequest) -> Reply:
+async def status(request: ApiRequest) -> BudgetStatus:
     """The limits and the usage of a budget."""
-    return Reply(200, await request.engine.get_budget_status(request.uuid(shown="budget_id")))
+    return await request.engine.get_budget_status(request.uuid(shown="budget_id"))
 
 
 class NewUsage(Struct, frozen=True, kw_only=True):
@@ -77,10 +72,9 @@ class NewUsage(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-@routes("POST", "/v1/budgets/{id}/usage", body=NewUsage, answers={200: Any})
-async def usage(request: ApiRequest) -> Reply:
+@routes("POST", "/v1/budgets/{id}/usage", answers={200: Any})
+async def usage(request: ApiRequest, body: NewUsage) -> object:
     """Adds usage to a budget; a report above a hard limit is refused as a whole."""
-    body: NewUsage = request.body
     args = ReportUsageAdminArgs(
         dimensions=list(body.dimensions),
         deltas=[*map(clamp, body.dimensions.values())],
@@ -89,21 +83,15 @@ async def usage(request: ApiRequest) -> Reply:
     result = await request.engine.report_usage_admin(request.uuid(shown="budget_id"), args)
     name = type(result).__name__
     if isinstance(result, HardBreach):  # without an execution, no breach action applies
-        breach = {
-            "dimension": result.dimension,
-            "current_usage": result.current_usage,
-            "hard_limit": result.hard_limit,
-        }
-        return Reply(200, {name: breach})
-    return Reply(200, tagged(result, _WORDS.get(name, name)))
+        facts = ("dimension", "current_usage", "hard_limit")
+        return {name: {fact: getattr(result, fact) for fact in facts}}
+    return route.tagged(result, _WORDS.get(name, name))
 
 
 @routes("POST", "/v1/budgets/{id}/reset", role=Role.OPERATE)
-async def reset(request: ApiRequest) -> Reply:
+async def reset(request: ApiRequest) -> object:
     """Sets the counters of a budget to zero."""
-    return Reply(
-        200, tagged(await request.engine.reset_budget(request.uuid(shown="budget_id")), "Reset")
-    )
+    return route.tagged(await request.engine.reset_budget(request.uuid(shown="budget_id")), "Reset")
 
 
 class NewQuota(Struct, frozen=True, kw_only=True):
@@ -117,10 +105,9 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-@routes("POST", "/v1/quotas", bound=Bound.OWN, body=NewQuota, answers=CREATED)
-async def create_quota(request: ApiRequest) -> Reply:
+@routes("POST", "/v1/quotas", bound=Bound.OWN, answers=route.CREATED)
+async def create_quota(request: ApiRequest, body: NewQuota) -> Reply:
     """Creates a quota policy, or returns the one with the same id."""
-    body: NewQuota = request.body
     args = CreateQuotaPolicyArgs(
         quota_policy_id=body.quota_policy_id or time_ordered_uuid(),
         window_seconds=clamp(body.window_seconds, MAX_TIMESTAMP_MS // 1_000),
@@ -129,5 +116,4 @@ async def create_quota(request: ApiRequest) -> Reply:
         namespace=request.caller.namespace or body.namespace,
     )
     made = await request.engine.create_quota_policy(args)
-    is_new = isinstance(made, QuotaPolicyCreated)
-    return Reply(201 if is_new else 200, tagged(made, "Created" if is_new else "AlreadySatisfied"))
+    return route.created(made, QuotaPolicyCreated, "Created", "AlreadySatisfied")

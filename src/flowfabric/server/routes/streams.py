@@ -7,20 +7,14 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
-from flowfabric.server.route import (
-    ApiRequest,
-    Handler,
-    MissingEntity,
-    Reply,
-    RouteGroup,
-    bad_request,
-)
+from flowfabric.server import route
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
 from flowfabric.server.tenancy import narrow_filter
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.json_codec import encode
@@ -58,34 +52,27 @@ class Frames(Struct, frozen=True, omit_defaults=True):
     closed_reason: str | None = None
 
 
-def _shown(found: StreamFrames) -> Reply:
+def _shown(found: StreamFrames) -> Frames:
     frames = [
         {"id": frame.id, "fields": dict(sorted(frame.fields.items()))} for frame in found.frames
     ]
-    return Reply(200, Frames(frames, len(frames), found.closed_at, found.closed_reason))
+    return Frames(frames, len(frames), found.closed_at, found.closed_reason)
 
 
 def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_FRAMES:
-        raise bad_request(f"limit: expected 1 to {MAX_FRAMES}, got {limit}")
+        raise route.bad_request(f"limit: expected 1 to {MAX_FRAMES}, got {limit}")
     return limit
 
 
-@routes(
-    "GET",
-    "/v1/executions/{id}/attempts/{idx}/stream",
-    query=Range,
-    answers={200: Frames},
-    streams=True,
-)
-async def read(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/attempts/{idx}/stream", answers={200: Frames}, streams=True)
+async def read(request: ApiRequest, query: Range) -> Frames:
     """The frames of an attempt between two ids, both included."""
-    query: Range = request.query
     lower, upper, limit = lower_bound(query.from_), upper_bound(query.to), _limit(query.limit)
     try:
         check_range(lower, upper)
     except ValidationError:
-        return Reply(200, Frames([], 0))
+        return Frames([], 0)
     return _shown(
         await request.engine.read_stream(
             request.execution(), request.index(), query.from_, query.to, limit
@@ -96,16 +83,16 @@ async def read(request: ApiRequest) -> Reply:
 @routes(
     "GET",
     "/v1/executions/{id}/attempts/{idx}/stream/tail",
-    query=Tail,
     answers={200: Frames},
     streams=True,
     waits=True,
 )
-async def tail(request: ApiRequest) -> Reply:
+async def tail(request: ApiRequest, query: Tail) -> Frames:
     """The frames after an id; waits up to `block_ms` for the first."""
-    query: Tail = request.query
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
-        raise bad_request(f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
+        raise route.bad_request(
+            f"block_ms: expected 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}"
+        )
     limit, clock = _limit(query.limit), asyncio.get_running_loop().time
     until = clock() + query.block_ms / 1_000
     while True:
@@ -118,26 +105,16 @@ async def tail(request: ApiRequest) -> Reply:
             )
         except NotFound:  # an execution that does not exist yet has an open, empty stream
             if not left_s:
-                return Reply(200, Frames([], 0))
+                return Frames([], 0)
         await asyncio.sleep(min(left_s, MISSING_POLL_S))
 
 
 @routes("GET", "/v1/executions/{id}/attempts/{idx}/summary")
-async def summary(request: ApiRequest) -> Reply:
+async def summary(request: ApiRequest) -> object:
     """The document built from the summary frames of an attempt."""
     found = await request.engine.read_summary(request.execution(), request.index())
-    if found is None:
-        raise NotFound("summary")
-    return Reply(
-        200,
-        {
-            "document": msgspec.Raw(found.document_json),
-            "version": found.version,
-            "patch_kind": found.patch_kind,
-            "last_updated_ms": found.last_updated_ms,
-            "first_applied_ms": found.first_applied_ms,
-        },
-    )
+    fields = structs.asdict(route.existing(found, NotFound("summary")))
+    return {"document": msgspec.Raw(fields.pop("document_json")), **fields}
 
 
 # ---- pushed
@@ -145,23 +122,27 @@ async def summary(request: ApiRequest) -> Reply:
 
 def sse(stream: AsyncIterator[bytes]) -> Reply:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Reply(200, stream=stream, media=SSE, headers=headers)
+    return Reply(stream=stream, media=SSE, headers=headers)
 
 
-def _event(ident: str, data: object, name: str = "") -> bytes:
-    head = f"event: {name}\n" if name else ""
-    return f"{head}id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
+def _event(ident: str, data: object) -> bytes:
+    return f"id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
+
+
+def _remark(name: str, data: object) -> bytes:
+    return f"event: {name}\ndata: ".encode() + encode(data) + b"\n\n"
 
 
 @routes("GET", "/v1/executions/{id}/attempts/{idx}/stream/events", answers={200: None}, media=SSE)
 async def pushed(request: ApiRequest) -> Reply:
     """Follows the output of an execution as server-sent events with ids `<attempt>:<frame>`."""
     ident, first = request.execution(), request.index()
-    if await request.engine.read_execution_state(ident) is None:
-        raise MissingEntity("execution", ident)
+    route.existing(
+        await request.engine.read_execution_state(ident), route.MissingEntity("execution", ident)
+    )
     attempt, _, after = request.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
-        raise bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
+        raise route.bad_request("Last-Event-ID: expected <attempt>:<frame id>, as sent in an event")
     at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
     await request.engine.read_followed(
         ident, at, behind, Visibility.All, True, 0
@@ -177,7 +158,7 @@ async def pushed(request: ApiRequest) -> Reply:
                     ident, current, after_frame, Visibility.All, True, PUSH_MS
                 )
             except EngineError as error:
-                yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                yield _remark("problem", problem_of(error))
                 return
             for frame in page.frames:
                 yield _event(
@@ -188,7 +169,7 @@ async def pushed(request: ApiRequest) -> Reply:
                 yield b": still here\n\n"
             current, after_frame = page.next_attempt, page.next_after
         if current is None:
-            yield b"event: end\ndata: {}\n\n"
+            yield _remark("end", {})
 
     return sse(events())
 
@@ -198,13 +179,13 @@ class Wanted(Struct, frozen=True):
     tag: str | None = None
 
 
-def _follow(channel: Channel) -> Handler:
-    async def follow(request: ApiRequest) -> Reply:
-        wanted = _filter(request)
+def _follow(channel: Channel) -> route.Handler:
+    async def follow(request: ApiRequest, query: Wanted) -> Reply:
+        wanted = _filter(query, request.caller.namespace)
         try:
             cursor = bytes.fromhex(request.headers.get("last-event-id", ""))
         except ValueError:
-            raise bad_request(
+            raise route.bad_request(
                 "Last-Event-ID: expected the id of an event, as sent in an event"
             ) from None
         reading = asyncio.ensure_future(
@@ -221,12 +202,12 @@ def _follow(channel: Channel) -> Handler:
                 try:
                     page = await next_page
                 except EngineError as error:
-                    yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                    yield _remark("problem", problem_of(error))
                     return
                 if next_page is not reading:
                     yield b": still here\n\n"
                 if page.trimmed:
-                    yield b"event: trimmed\ndata: {}\n\n"
+                    yield _remark("trimmed", {})
                 for event in getattr(page, channel.value):
                     yield _event(event.cursor.hex(), event)
                 if request.server.is_draining:
@@ -242,21 +223,17 @@ def _follow(channel: Channel) -> Handler:
     return follow
 
 
-def _filter(request: ApiRequest) -> ScannerFilter | None:
-    query: Wanted = request.query
+def _filter(query: Wanted, own: str | None) -> ScannerFilter | None:
     pair = None
     if query.tag is not None:
         key, equals, value = query.tag.partition("=")
         if not equals:
-            raise bad_request("tag: expected key=value")
+            raise route.bad_request("tag: expected key=value")
         pair = (key, value)
-    if query.namespace is None and pair is None:
-        return narrow_filter(None, request.caller.namespace)
-    return narrow_filter(ScannerFilter(query.namespace, pair), request.caller.namespace)
+    named = query.namespace is not None or pair is not None
+    return narrow_filter(ScannerFilter(query.namespace, pair) if named else None, own)
 
 
 for _channel in Channel:
     _path = "/v1/completions" if _channel is Channel.COMPLETIONS else f"/v1/events/{_channel.value}"
-    routes("GET", _path, bound=Bound.FREE, query=Wanted, answers={200: None}, media=SSE)(
-        _follow(_channel)
-    )
+    routes("GET", _path, bound=Bound.FREE, answers={200: None}, media=SSE)(_follow(_channel))

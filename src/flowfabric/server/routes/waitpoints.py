@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
@@ -17,17 +17,10 @@ from flowfabric.model.waitpoint import (
     SignalDuplicate,
     WaitpointListed,
 )
-from flowfabric.server.numbers import U64, Time, clamp, clamp_time
-from flowfabric.server.route import (
-    MEDIUM,
-    ApiRequest,
-    Reply,
-    RouteGroup,
-    bad_request,
-    require_match,
-    tagged,
-)
-from flowfabric.server.routes.executions import Byte, payload_of
+from flowfabric.server import route
+from flowfabric.server.policies import U16, U64, PageLimit, Time, clamp, clamp_time
+from flowfabric.server.route import ApiRequest, Reply, RouteGroup
+from flowfabric.server.routes.executions import Byte, Paging, payload_of
 from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
 
@@ -37,37 +30,24 @@ NO_STORE = {"cache-control": "no-store"}
 routes = RouteGroup(tag="waitpoints", role=Role.READ, bound=Bound.EXECUTION)
 
 
-class After(Struct, frozen=True):
-    after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
-
-
-@routes(
-    "GET",
-    "/v1/executions/{id}/pending-waitpoints",
-    query=After,
-    answers={200: list[dict[str, Any]]},
-)
-async def pending(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/executions/{id}/pending-waitpoints", answers={200: list[dict[str, Any]]})
+async def pending(request: ApiRequest, query: Paging) -> Reply:
     """The open waitpoints of an execution, with a fingerprint of each token."""
+    ident = request.execution()
     try:
-        after = parse_uuid(request.query.after) if request.query.after else None
+        after = parse_uuid(query.after) if query.after else None
     except ValueError:
-        raise bad_request("after: expected the id of a waitpoint") from None
-    if await request.engine.read_execution_state(request.execution()) is None:
-        raise NotFound("execution", request.execution())
-    page = await request.engine.list_pending_waitpoints(
-        request.execution(), after, request.query.limit
-    )
+        raise route.bad_request("after: expected the id of a waitpoint") from None
+    route.existing(await request.engine.read_execution_state(ident), NotFound("execution", ident))
+    page = await request.engine.list_pending_waitpoints(ident, after, query.limit)
     headers = {} if page.next_cursor is None else {"x-next-cursor": str(page.next_cursor)}
-    return Reply(200, [_shown(each) for each in page.items], headers=headers)
+    return Reply(value=[_shown(each) for each in page.items], headers=headers)
 
 
-def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
-    fields = structs.asdict(waitpoint)
+def _shown(waitpoint: WaitpointListed) -> dict[str, object]:
     return {
         name: value
-        for name, value in fields.items()
+        for name, value in structs.asdict(waitpoint).items()
         if value is not None or name not in ("activated_at", "expires_at", "payload_schema")
     }
 
@@ -97,13 +77,15 @@ async def token(request: ApiRequest) -> Reply:
     ident, waitpoint = request.execution(), request.uuid("waitpoint_id", "waitpoint_id")
     found = await _open_token(request.engine, ident, waitpoint)
     if found is None:
-        fields = {
+        problem = {
+            "type": "about:blank",
+            "title": "Not Found",
+            "status": 404,
             "error": "waitpoint token not found (consumed, expired, or unknown id)",
             "code": "waitpoint_not_found",
         }
-        problem = {"type": "about:blank", "title": "Not Found", "status": 404, **fields}
         return Reply(404, problem, media=MEDIA_TYPE, headers=NO_STORE)
-    return Reply(200, {"token": found}, headers=NO_STORE)
+    return Reply(value={"token": found}, headers=NO_STORE)
 
 
 class NewSignal(Struct, frozen=True, kw_only=True):
@@ -130,35 +112,17 @@ class NewSignal(Struct, frozen=True, kw_only=True):
     now: Time | None = None
 
 
-def signal_args(request: ApiRequest, body: NewSignal) -> DeliverSignalArgs:
-    given: dict[str, Any] = {
-        name: clamp(value, MAX_TIMESTAMP_MS)
-        for name in (
-            "dedup_ttl_ms",
-            "resume_delay_ms",
-            "max_signals_per_execution",
-            "signal_maxlen",
-        )
-        if (value := getattr(body, name)) is not None
-    }
-    if body.payload_encoding is not None:
-        given["payload_encoding"] = body.payload_encoding
-    return DeliverSignalArgs(
-        execution_id=request.execution(),
-        waitpoint_id=body.waitpoint_id,
-        signal_id=body.signal_id,
-        waitpoint_token=body.waitpoint_token,
-        signal_name=body.signal_name,
-        signal_category=body.signal_category,
-        source_type=body.source_type,
-        source_identity=body.source_identity,
+_CLAMPED = ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "signal_maxlen")
+
+
+def signal_args(body: NewSignal) -> DeliverSignalArgs:
+    numbers = {name: getattr(body, name) for name in _CLAMPED}
+    return route.args_from(
+        DeliverSignalArgs,
+        body,
         payload=payload_of(body.payload, body.payload_b64, "payload"),
-        comment=body.comment,
-        correlation_id=body.correlation_id or "",
-        idempotency_key=body.idempotency_key,
-        target_scope=body.target_scope,
         created_at=clamp_time(body.created_at),
-        **given,
+        **{name: clamp(n, MAX_TIMESTAMP_MS) for name, n in numbers.items() if n is not None},
     )
 
 
@@ -169,25 +133,22 @@ async def deliver(request: ApiRequest, args: DeliverSignalArgs) -> SignalAccepte
         raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token") from None
 
 
-@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, body=NewSignal, limit=MEDIUM)
-async def signal(request: ApiRequest) -> Reply:
+@routes("POST", "/v1/executions/{id}/signal", role=Role.SUBMIT, limit=route.MEDIUM)
+async def signal(request: ApiRequest, body: NewSignal) -> object:
     """Delivers a signal. The answer to a wrong token does not reveal whether a waitpoint exists."""
-    require_match(request.execution(), request.body.execution_id, "execution_id")
-    result = await deliver(request, signal_args(request, request.body))
-    return Reply(200, tagged(result, type(result).__name__.removeprefix("Signal")))
+    route.require_match(request.execution(), body.execution_id, "execution_id")
+    result = await deliver(request, signal_args(body))
+    return route.tagged(result, type(result).__name__.removeprefix("Signal"))
 
 
 class SuspendedQuery(Struct, frozen=True):
-    partition: Annotated[int, Meta(ge=0, le=65_535)]
+    partition: U16
     cursor: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    limit: PageLimit = 100
 
 
-@routes("GET", "/v1/suspended", bound=Bound.NEVER, query=SuspendedQuery)
-async def suspended(request: ApiRequest) -> Reply:
+@routes("GET", "/v1/suspended", bound=Bound.NEVER)
+async def suspended(request: ApiRequest, query: SuspendedQuery) -> object:
     """The suspended executions of a partition, oldest first."""
-    cursor = execution_id(request.query.cursor, "cursor") if request.query.cursor else None
-    return Reply(
-        200,
-        await request.engine.list_suspended(request.query.partition, cursor, request.query.limit),
-    )
+    cursor = execution_id(query.cursor, "cursor") if query.cursor else None
+    return await request.engine.list_suspended(query.partition, cursor, query.limit)

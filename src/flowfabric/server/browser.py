@@ -1,10 +1,12 @@
-"""Protects a server without tokens from web pages in a browser on the same machine.
+"""Requests of web pages: CORS headers, and the protection of a server without tokens.
 
-A web page can send requests to loopback by a simple form, or by a host name that resolves to
-loopback (DNS rebinding).
+A page can send requests to loopback by a simple form, or by a host name that resolves to loopback
+(DNS rebinding). CORS admits no origin unless `FF_CORS_ORIGINS` names it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from starlette.requests import Request
 
@@ -49,3 +51,21 @@ def _is_known(origin: str, host: str, settings: ServerSettings) -> bool:
     """Whether the origin is this server or one of FF_CORS_ORIGINS."""
     allowed = settings.cors_origins
     return origin in (f"http://{host}", f"https://{host}") or "*" in allowed or origin in allowed
+
+
+def cors_headers(request: Request, allowed: Sequence[str], *, has_tokens: bool) -> dict[str, str]:
+    headers = request.headers
+    origin = headers.get("origin")
+    if origin is None or not allowed:
+        return {}
+    if "*" not in allowed and origin not in allowed:
+        return {"vary": "Origin"}
+    answer = {"access-control-allow-origin": "*" if "*" in allowed else origin, "vary": "Origin"}
+    if request.method == "OPTIONS":
+        methods = "GET, POST, PUT"
+        names = "content-type" + (", authorization" if has_tokens else "")
+        if "*" in allowed:
+            methods = headers.get("access-control-request-method", methods)
+            names = headers.get("access-control-request-headers", names)
+        answer |= {"access-control-allow-methods": methods, "access-control-allow-headers": names}
+    return answer
