@@ -24,6 +24,7 @@ from benchmarks import (
     subscribe,
     suspension,
     sustained,
+    wal,
 )
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
@@ -56,6 +57,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     streams.LATENCY: (streams.run_latency, 500),
     subscribe.NAME: (subscribe.run, 100_000),
     sustained.NAME: (sustained.run, 250_000),
+    wal.NAME: (wal.run, 5_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -19,6 +19,7 @@ from flowfabric import (
     Engine,
     ExecutionId,
     PostgresBackend,
+    Settings,
     SqliteBackend,
     memory_engine,
 )
@@ -42,14 +43,16 @@ OpenRival = Callable[[], Awaitable[Rival | None]]
 
 
 @asynccontextmanager
-async def opened(store: str) -> AsyncIterator[tuple[Engine, OpenRival]]:
+async def opened(
+    store: str, settings: Settings | None = None
+) -> AsyncIterator[tuple[Engine, OpenRival]]:
     """A fresh engine, and how to open its raw rival on the same storage."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
         if store == "postgres":
             server = stack.enter_context(PostgresServer())
             engine: Engine = await PostgresBackend.connect(
-                await new_database(server, "engine"), migrate=True
+                await new_database(server, "engine"), migrate=True, settings=settings
             )
             opening: OpenRival = partial(_raw_postgres, server)
         else:
@@ -57,9 +60,9 @@ async def opened(store: str) -> AsyncIterator[tuple[Engine, OpenRival]]:
                 stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir="."))
             )
             engine = (
-                memory_engine()
+                memory_engine(settings=settings)
                 if store == "memory"
-                else await SqliteBackend.new(str(path / "engine.db"), dev=True)
+                else await SqliteBackend.new(str(path / "engine.db"), dev=True, settings=settings)
             )
             opening = partial(_raw_sqlite, path / "raw.db" if store == "sqlite" else None)
         stack.push_async_callback(engine.close)

@@ -23,6 +23,8 @@ class Measured(Struct, kw_only=True):
     raw_ops_per_s: float | None = None
     ratio_to_raw: float | None = None
     share_correct: float | None = None
+    wal_bytes: float | None = None
+    notes: str | None = None
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
@@ -37,12 +39,16 @@ def show(results: Sequence[Measured], *, as_json: bool) -> None:
             print(json.dumps(structs.asdict(result)))
         return
     table = Table()
-    for name in Measured.__struct_fields__:
-        table.add_column(
-            name, justify="left" if name in ("scenario", "store", "system") else "right"
-        )
+    shown = [
+        name
+        for name in Measured.__struct_fields__
+        if any(getattr(result, name) is not None for result in results)
+    ]
+    for name in shown:
+        left = name in ("scenario", "store", "system", "notes")
+        table.add_column(name, justify="left" if left else "right")
     for result in results:
-        table.add_row(*(_cell(getattr(result, name)) for name in Measured.__struct_fields__))
+        table.add_row(*(_cell(getattr(result, name)) for name in shown))
     Console(width=160).print(table)
 
 

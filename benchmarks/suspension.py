@@ -43,11 +43,11 @@ async def run_resume(store: str, n: int, workers: int) -> list[Measured]:
     """`n` round trips one after the other, then as many by all workers at once."""
     async with opened(store) as (engine, _):
         await engine.seed_waitpoint_hmac_secret("bench", SECRET)
-        await _trips(engine, LANE, WARM_UP)
-        alone = await _trips(engine, LANE, n)
+        await trips(engine, LANE, WARM_UP)
+        alone = await trips(engine, LANE, n)
         began = time.perf_counter()
         shares = await asyncio.gather(
-            *(_trips(engine, f"{LANE}-{at}", max(n // workers, 1)) for at in range(workers))
+            *(trips(engine, f"{LANE}-{at}", max(n // workers, 1)) for at in range(workers))
         )
         took = time.perf_counter() - began
     crowd = [sample for share in shares for sample in share]
@@ -74,7 +74,7 @@ def _measured(
     )
 
 
-async def _trips(engine: Engine, lane: str, n: int) -> list[float]:
+async def trips(engine: Engine, lane: str, n: int) -> list[float]:
     """On a lane of its own, so that what was suspended is what is claimed again. Only the round
     trip is timed.
     """

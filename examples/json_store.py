@@ -94,6 +94,9 @@ class JsonStore:
     async def now_ms(self) -> int:
         return self.clock()
 
+    async def maintain(self) -> int:
+        return 0
+
     async def longest_writer(self) -> None:
         return None
 

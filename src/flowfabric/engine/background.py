@@ -36,6 +36,7 @@ class LoopSettings(Struct, frozen=True):
     budget_reconciler_ms: int = 30_000
     quota_reconciler_ms: int = 30_000
     unblock_ms: int = 5_000
+    store_maintenance_ms: int = 2_000
     wanted: ScannerFilter = ScannerFilter()
 
 

@@ -23,6 +23,7 @@ from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitRelease
 from flowfabric.loops.loop import Loop
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
+from flowfabric.loops.store_maintenance import StoreMaintenance
 from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
 from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
 from flowfabric.loops.worker_reaper import WorkerReaper
@@ -56,6 +57,7 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         BudgetReconciler(settings),
         QuotaReconciler(settings),
         LimitReleaser(settings),
+        StoreMaintenance(settings),
     ]
 
 

@@ -161,5 +161,8 @@ class Store(Protocol):
     def longest_writer(self) -> Awaitable[LongWriter | None]:
         """The longest write transaction, where other programs write to the same server."""
 
+    def maintain(self) -> Awaitable[int]:
+        """Starts to reclaim space that commits left behind, if that is worth it; how often."""
+
     def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
         """Whole tables, for verification."""

@@ -1,8 +1,8 @@
 """Tables, declared once. The SQL stores render them, the in-memory store interprets them.
 
 A column reads `name kind`: `!` marks a key column, `?` a nullable one, `=x` gives the default.
-Kinds: int, real, text, uuid, uuidtext (a uuid kept as text), bytes, json, list (of text), auto
-(the number of an event, which the database draws).
+Kinds: int, real, text, uuid, uuidtext (a uuid that SQLite keeps as text), bytes, json, list (of
+text), auto (the number of an event, which the database draws).
 """
 
 from __future__ import annotations

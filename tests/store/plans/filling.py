@@ -87,11 +87,11 @@ INSERT INTO ff_claim_grant (partition_key, execution_id, grant_id, kind, worker_
 SELECT i % 4, {_ID}, 'x', 'claim', 'w', 'w', '{LANE}', 1, i, i {_SOME};
 INSERT INTO ff_idempotency SELECT 'ns', 'key-' || i, i % 4, {_ID}, i {_SOME};
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms)
-SELECT {_ID}::text, 'x', i {_SOME};
+SELECT {_ID}, 'x', i {_SOME};
 INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms)
 SELECT {_ID}, 'x', i {_SOME};
 INSERT INTO ff_operator_event (execution_id, event_type, occurred_at_ms)
-SELECT {_ID}::text, 'x', i {_SOME};
+SELECT {_ID}, 'x', i {_SOME};
 INSERT INTO ff_worker_registry_event (namespace, worker_instance_id, event_kind,
     event_at_ms) SELECT 'ns', 'w', 'x', i {_SOME};
 INSERT INTO ff_flow_core (partition_key, flow_id, created_at_ms) SELECT i % 4, {_ID}, i {_SOME};
@@ -120,7 +120,7 @@ SELECT i % 4, {_ID}, {_OTHER}, {_OTHER}, i, i, 'x' {_SOME};
 INSERT INTO ff_signal_dedup SELECT i % 4, {_OTHER}, 'k-' || i, {_ID}, {_OTHER}, i {_SOME};
 INSERT INTO ff_suspend_dedup SELECT i % 4, 'k-' || i, {_ID}, 'x', i, i {_SOME};
 INSERT INTO ff_signal_event (execution_id, signal_id, waitpoint_id, event_type, occurred_at_ms)
-SELECT {_ID}::text, 's', 'w', 'x', i {_SOME};
+SELECT {_ID}, {_ID}, {_OTHER}, 'x', i {_SOME};
 INSERT INTO ff_budget_policy (budget_id, policy_json, next_reset_at_ms, created_at_ms,
     updated_at_ms)
 SELECT {_ID}, '{{}}', CASE WHEN i % 10 > 0 THEN i END, i, i {_SOME};
@@ -132,7 +132,7 @@ SELECT i % 4, {_ID}, {_OTHER}, 'tokens' {_SOME};
 INSERT INTO ff_quota_policy (quota_policy_id, requests_per_window_seconds,
     max_requests_per_window, active_concurrency_cap,
     created_at_ms, updated_at_ms) SELECT {_ID}, 1, 1, 1, i, i {_SOME};
-INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, 'e-' || i {_SOME};
+INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, {_OTHER} {_SOME};
 INSERT INTO ff_quota_admitted (quota_policy_id, execution_id, admitted_at_ms)
 SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};

@@ -240,6 +240,7 @@ def check_claims(writer: Session) -> None:
     assert max(touched) < FEW_BUFFERS, touched
     for _ in range(10):
         _claim(writer, 500)
-    assert _claim(writer, 1) < 2 * FEW_BUFFERS, "it looks at what the last batch left, once"
+    # A page of the table is half full, so the rows of a batch lie on twice as many pages.
+    assert _claim(writer, 1) < 3 * FEW_BUFFERS, "it looks at what the last batch left, once"
     behind = [_claim(writer, 1) for _ in range(50)]
     assert max(behind) < FEW_BUFFERS, behind

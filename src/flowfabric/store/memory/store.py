@@ -180,6 +180,9 @@ class MemoryStore:
     async def next_due(self, index: str) -> int | None:
         return self._tables.first(INDEXES[index])
 
+    async def maintain(self) -> int:
+        return 0
+
     async def longest_writer(self) -> None:
         return None
 

@@ -27,10 +27,6 @@ def _uuid(raw: Any) -> UUID | None:
     return None if raw is None else uuid_of(raw.int)
 
 
-def _uuid_of_text(raw: str | None) -> UUID | None:
-    return None if raw is None else UUID(raw)
-
-
 def _list(raw: Sequence[str]) -> tuple[str, ...]:
     """A damaged list, with nulls or lists in it, does not hold up the rows read with it."""
     return tuple(raw) if all(type(item) is str for item in raw) else UNREADABLE
@@ -39,7 +35,7 @@ def _list(raw: Sequence[str]) -> tuple[str, ...]:
 DECODERS: dict[str, Callable[[Any], object]] = {
     "list": _list,
     "uuid": _uuid,
-    "uuidtext": _uuid_of_text,
+    "uuidtext": _uuid,
 }
 _RETURNED: dict[str, Callable[[Any], object]] = {**DECODERS, "list": tuple}
 

@@ -21,14 +21,12 @@ class Parameters(list[object]):
     """Values, numbered from $1."""
 
     def __call__(self, table: Table, column: str, value: object) -> str:
-        kind = table.kinds[column]
-        self.append(str(value) if kind == "uuidtext" else value)
-        return f"${len(self)}::{PG_TYPES[kind]}"
+        self.append(value)
+        return f"${len(self)}::{PG_TYPES[table.kinds[column]]}"
 
     def array(self, table: Table, column: str, values: Sequence[object]) -> str:
-        kind = table.kinds[column]
-        self.append([str(value) for value in values] if kind == "uuidtext" else list(values))
-        return f"${len(self)}::{PG_TYPES[kind]}[]"
+        self.append(list(values))
+        return f"${len(self)}::{PG_TYPES[table.kinds[column]]}[]"
 
 
 async def run_reads(session: Session, reads: Sequence[Read]) -> list[list[Row]]:

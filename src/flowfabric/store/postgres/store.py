@@ -30,6 +30,7 @@ from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.postgres.server_clock import ServerClock
 from flowfabric.store.postgres.sweeps import CommittedAndSwept, can_share_statement
 from flowfabric.store.postgres.user_transaction import BoundStore
+from flowfabric.store.postgres.vacuum import VACUUM_SETTINGS, Vacuum
 from flowfabric.store.schema import OUTBOXES, TABLES
 from flowfabric.store.sql.reads import select
 from flowfabric.store.sql.rows import SqlRows
@@ -78,6 +79,8 @@ class PostgresStore:
         self._readers = ConnectionPool(self.options, self.options.readers)
         runner = BatchRunner(self.clock, self._reading_last_event, self._committed)
         self.coalescer = Coalescer(runner.run, self._writers)
+        for_vacuum = None if self.options.pooler else VACUUM_SETTINGS
+        self._vacuum = Vacuum(LazyConnection(self.options, for_vacuum, watched=True))
         self.notifier: Notifier = (
             self._new_notifier() if self._beside is None else self._beside.notifier
         )
@@ -126,6 +129,7 @@ class PostgresStore:
             return
         self.closed = True
         await self.coalescer.drain()
+        await self._vacuum.close()
         if self._beside is None:
             await self.notifier.stop()
         for link in self._writers:
@@ -245,6 +249,9 @@ class PostgresStore:
     async def longest_writer(self) -> LongWriter | None:
         rows = await self._fetch(_LONGEST_WRITER)
         return LongWriter(*rows[0]) if rows else None
+
+    def maintain(self) -> Awaitable[int]:
+        return self._vacuum.start_if_needed(self._fetch)
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self.read(lambda connection: _dump(connection, tables))

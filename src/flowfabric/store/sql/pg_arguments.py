@@ -20,7 +20,7 @@ from flowfabric.store.sql.ddl import PG_TYPES
 from flowfabric.store.sql.forms import argument_names
 
 NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-_SENT_AS = dict.fromkeys(("list", "items", "uuids", "json", "uuidtext"), "text")
+_SENT_AS = dict.fromkeys(("list", "items", "uuids", "json"), "text")
 """Array elements of these kinds are sent as text: Postgres would flatten an array of lists."""
 
 

@@ -155,8 +155,6 @@ class Scope:
 
     @staticmethod
     def _as(text: str, have: str, want: str) -> str:
-        if want == "uuidtext" and have == "uuid":
-            return f"{text}::text"
         return f"{text}::json" if want == "json" and have != "json" else text
 
     def now(self) -> str:

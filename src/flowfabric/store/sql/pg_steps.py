@@ -123,9 +123,7 @@ def children(subject: Table) -> list[str]:
     for at, child in enumerate(subject.children):
         table = TABLES[child.table]
         named = [(child.column(k), k) for k in subject.key]
-        owned = " AND ".join(
-            f"t.{c} = g.r_{k}{'::text' if table.kinds[c] == 'uuidtext' else ''}" for c, k in named
-        )
+        owned = " AND ".join(f"t.{c} = g.r_{k}" for c, k in named)
         parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
         if table.outbox:
             parts.append(

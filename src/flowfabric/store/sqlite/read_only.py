@@ -70,6 +70,9 @@ class ReadOnlySqlite:
     async def load(self, reads: Sequence[Read]) -> Loaded:
         return Loaded(system_clock(), await self._read(lambda db: run_reads(db, reads)))
 
+    async def maintain(self) -> int:
+        return 0
+
     async def longest_writer(self) -> None:
         return None
 

@@ -207,6 +207,9 @@ class SqliteStore:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
         return row[0] if row else None
 
+    async def maintain(self) -> int:
+        return 0
+
     async def longest_writer(self) -> None:
         return None
 

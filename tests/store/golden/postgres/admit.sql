@@ -28,7 +28,7 @@ w1 AS (INSERT INTO ff_quota_window AS t (quota_policy_id,
     execution_id) SELECT g.quota_policy_id,
     g.dimension,
     g.now_ms_,
-    g.execution_uuid::text
+    g.execution_uuid
     FROM g
     ON CONFLICT (quota_policy_id,
     dimension,

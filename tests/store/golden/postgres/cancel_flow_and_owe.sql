@@ -43,7 +43,7 @@ w2 AS (INSERT INTO ff_operator_event (event_type,
     namespace,
     details) SELECT 'flow_cancel_requested'::text,
     g.now,
-    g.r_flow_id::text,
+    g.r_flow_id,
     g.r_partition_key,
     g.namespace,
     g.details

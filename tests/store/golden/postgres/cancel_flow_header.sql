@@ -35,7 +35,7 @@ w1 AS (INSERT INTO ff_operator_event (event_type,
     namespace,
     details) SELECT 'flow_cancel_requested'::text,
     g.now,
-    g.r_flow_id::text,
+    g.r_flow_id,
     g.r_partition_key,
     g.namespace,
     g.details

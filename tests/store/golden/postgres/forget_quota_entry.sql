@@ -14,7 +14,7 @@ g AS (DELETE
     WHERE t.quota_policy_id = a.quota_policy_id
     AND t.dimension = a.dimension
     AND t.admitted_at_ms = a.admitted_at_ms
-    AND t.execution_id = a.execution_id::text RETURNING a.n_,
+    AND t.execution_id = a.execution_id RETURNING a.n_,
     a.now_ms_,
     t.quota_policy_id AS r_quota_policy_id,
     t.dimension AS r_dimension,

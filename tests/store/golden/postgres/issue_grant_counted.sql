@@ -48,7 +48,7 @@ w2 AS (INSERT INTO ff_quota_window AS t (quota_policy_id,
     execution_id) SELECT g.r_quota_policy_id,
     'default'::text,
     g.now_ms_,
-    g.r_execution_id::text
+    g.r_execution_id
     FROM g
     ON CONFLICT (quota_policy_id,
     dimension,

@@ -133,7 +133,7 @@ w4 AS (INSERT INTO ff_quota_window AS t (quota_policy_id,
     execution_id) SELECT g.r_quota_policy_id,
     'default'::text,
     g.now_ms_,
-    g.r_execution_id::text
+    g.r_execution_id
     FROM g
     ON CONFLICT (quota_policy_id,
     dimension,
@@ -150,11 +150,11 @@ w3 AS (INSERT INTO ff_lease_event (event_type,
     lease_epoch,
     worker_instance_id) SELECT 'reclaimed'::text,
     g.now_ms_,
-    g.r_execution_id::text,
+    g.r_execution_id,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.r_current_lease_id::text,
+    g.r_current_lease_id,
     g.r_lease_epoch,
     g.r_current_worker_instance_id
     FROM g),

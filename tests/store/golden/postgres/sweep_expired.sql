@@ -57,11 +57,11 @@ w1 AS (INSERT INTO ff_lease_event (event_type,
     lease_epoch,
     worker_instance_id) SELECT 'expired'::text,
     g.now_ms_,
-    g.r_execution_id::text,
+    g.r_execution_id,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.r_current_lease_id::text,
+    g.r_current_lease_id,
     g.r_lease_epoch,
     g.r_current_worker_instance_id
     FROM g)

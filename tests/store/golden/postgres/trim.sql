@@ -85,12 +85,12 @@ c11 AS (DELETE
 c12 AS (DELETE
     FROM ff_lease_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text),
+    AND t.execution_id = g.r_execution_id),
 o12 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_lease_event',
     max(t.event_id)
     FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text
+    AND t.execution_id = g.r_execution_id
     HAVING max(t.event_id) IS NOT NULL
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
@@ -111,12 +111,12 @@ o13 AS (INSERT INTO ff_outbox_trim AS x (channel,
 c14 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text),
+    AND t.execution_id = g.r_execution_id),
 o14 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text
+    AND t.execution_id = g.r_execution_id
     HAVING max(t.event_id) IS NOT NULL
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
@@ -124,12 +124,12 @@ o14 AS (INSERT INTO ff_outbox_trim AS x (channel,
 c15 AS (DELETE
     FROM ff_signal_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text),
+    AND t.execution_id = g.r_execution_id),
 o15 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_signal_event',
     max(t.event_id)
     FROM ff_signal_event AS t JOIN g ON t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_execution_id::text
+    AND t.execution_id = g.r_execution_id
     HAVING max(t.event_id) IS NOT NULL
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,

@@ -43,12 +43,12 @@ c5 AS (DELETE
 c6 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_flow_id::text),
+    AND t.execution_id = g.r_flow_id),
 o6 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
-    AND t.execution_id = g.r_flow_id::text
+    AND t.execution_id = g.r_flow_id
     HAVING max(t.event_id) IS NOT NULL
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,

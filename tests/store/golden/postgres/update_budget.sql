@@ -31,7 +31,7 @@ w1 AS (INSERT INTO ff_operator_event (event_type,
     namespace,
     details) SELECT 'budget_updated'::text,
     g.now_ms_,
-    g.budget_id::text,
+    g.budget_id,
     0,
     g.namespace,
     g.details

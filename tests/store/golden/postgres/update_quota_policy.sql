@@ -35,7 +35,7 @@ w1 AS (INSERT INTO ff_operator_event (event_type,
     namespace,
     details) SELECT 'quota_policy_updated'::text,
     g.now_ms_,
-    g.quota_policy_id::text,
+    g.quota_policy_id,
     0,
     g.namespace,
     g.details
