@@ -27,9 +27,9 @@ from flowfabric.testing.conformance.helpers import (
     image,
     insert,
     put,
+    take,
     uid,
 )
-from flowfabric.testing.conformance.sweep import take
 
 
 class RereadStore(JsonStore):
