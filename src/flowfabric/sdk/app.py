@@ -18,17 +18,22 @@ from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.budget import HardLimitAction
 from flowfabric.model.policy import RetentionPolicy
-from flowfabric.sdk.budgets import Budget, budget_id
 from flowfabric.sdk.children import JOIN, JOIN_RETRY, join_function
 from flowfabric.sdk.connection import Connection
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
-from flowfabric.sdk.options import ScheduleOptions, TaskOptions, capability_of
-from flowfabric.sdk.quotas import Quota, quota_id
+from flowfabric.sdk.limits import Budget, Quota, budget_id, quota_id
+from flowfabric.sdk.options import (
+    Retention,
+    ScheduleOptions,
+    TaskOptions,
+    ages,
+    capability_of,
+    merged,
+)
 from flowfabric.sdk.result_waiter import ResultWaiter
-from flowfabric.sdk.retention import Retention, ages, merged
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule, new_schedule
 from flowfabric.sdk.serialization import Codec
@@ -253,7 +258,7 @@ class App:
         The quota is created when the app connects. An existing one gets these limits.
         """
         made = Quota(name, requests, per, concurrent, lane, tag)
-        made.checked(self.namespace)
+        made.creation(self.namespace)
         if name in self.quotas:
             raise ConfigError(f"quota {name}: already declared; give one of them another name")
         self.quotas[name] = made

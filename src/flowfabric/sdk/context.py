@@ -9,16 +9,24 @@ from uuid import UUID
 
 from flowfabric.model.budget import HardBreach, HardLimitAction, UsageDimensions
 from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
-from flowfabric.model.waitpoint import Condition, ReasonCode, Single
-from flowfabric.sdk.budgets import budget_id, unknown_budget_named
+from flowfabric.model.waitpoint import (
+    APPROVED,
+    REJECTED,
+    Condition,
+    Count,
+    CountKind,
+    ReasonCode,
+    Single,
+)
 from flowfabric.sdk.children import CHILDREN, Call, check_calls, family, results
 from flowfabric.sdk.durations import Span, millis
-from flowfabric.sdk.exceptions import BudgetExceeded
+from flowfabric.sdk.exceptions import BudgetExceeded, StepError
 from flowfabric.sdk.invoke import call_user_code
+from flowfabric.sdk.limits import budget_id, unknown_budget_named
 from flowfabric.sdk.serialization import result_of, to_json
 from flowfabric.sdk.session import RunInfo
 from flowfabric.sdk.step_order import STEP
-from flowfabric.sdk.waiting import new_wait, wait_for, wait_for_decision
+from flowfabric.sdk.waiting import decision, new_wait, wait_for
 from flowfabric.sdk.waitpoints import Decision, Notify, Signal
 
 
@@ -126,7 +134,7 @@ class Context(RunInfo):
         timeout: Span | None = None,
         reason: ReasonCode = ReasonCode.WAITING_FOR_SIGNAL,
         notify: Notify | None = None,
-        payload: Any = Any,
+        payload: object = Any,
     ) -> Coroutine[Any, Any, list[Signal]]:
         """Waits at the waitpoint `name` without holding a worker's slot; returns the signals.
 
@@ -139,8 +147,8 @@ class Context(RunInfo):
             self._session,
             name,
             condition or Single(name),
+            reason,
             timeout=timeout,
-            reason=reason,
             notify=notify,
             payload=payload,
         )
@@ -154,7 +162,7 @@ class Context(RunInfo):
         distinct: bool = True,
         timeout: Span | None = None,
         notify: Notify | None = None,
-        payload: Any = Any,
+        payload: object = Any,
         on_reject: Literal["raise", "return"] = "raise",
         approvers: Sequence[str] = (),
     ) -> Coroutine[Any, Any, Decision]:
@@ -167,17 +175,26 @@ class Context(RunInfo):
         A rejection raises Rejected; with `on_reject="return"` the decision has `approved=False`.
         After `timeout` (default: no limit) TimeoutError is raised.
         """
-        return wait_for_decision(
+        where = f"task {self.task}: approval {name!r}"
+        if on_reject not in ("raise", "return"):
+            raise StepError(f'{where}: on_reject: "raise" or "return", got {on_reject!r:.80}')
+        if approvers and need > len(approvers):
+            at_most = f"at most {len(approvers)}, one per approver"
+            raise StepError(f"{where}: need: {at_most}, got {need}")
+        unnamed = map(str, range(1, need + 1)) if distinct and need > 1 else ()
+        kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
+        wait = new_wait(
             self._session,
             name,
-            need=need,
-            distinct=distinct,
+            Count(need, kind, (name,), APPROVED, REJECTED),
+            ReasonCode.WAITING_FOR_APPROVAL,
             timeout=timeout,
             notify=notify,
             payload=payload,
-            on_reject=on_reject,
-            approvers=approvers,
+            names=(APPROVED, REJECTED),
+            approvers=tuple(approvers or unnamed),
         )
+        return decision(self._session, wait, on_reject, approvers)
 
     def children(
         self, *calls: Call, name: str | None = None, return_exceptions: bool = False

@@ -13,7 +13,6 @@ from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Handle, Work
 from flowfabric.sdk.registration import Registration
 from flowfabric.sdk.retry import passes
-from flowfabric.sdk.slots import Slots
 from flowfabric.store.wakeups import WorkWaiter
 
 log = logging.getLogger("flowfabric.worker")
@@ -27,6 +26,50 @@ MAX_COMBINED = 64
 """A larger batch of completions does not claim: the call would hold up the work of all of it."""
 CALL_OFF_S = 2.0
 """How long a stopping worker waits for a pending claim on a server to return."""
+
+
+class Slots:
+    """Counts free slots. A claim reserves what it asks for.
+
+    The count is negative for a moment when a completion brings the next execution with it.
+    """
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self._reserved = 0
+        self._available = asyncio.Event()
+        self._available.set()
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether executions hold every slot, not counting reservations."""
+        return self.free + self._reserved <= 0
+
+    def reserve(self, count: int) -> None:
+        self._reserved += count
+        self.take(count)
+
+    def settle(self, reserved: int, claimed: int) -> None:
+        """Ends a reservation, of which `claimed` slots stay taken."""
+        self._reserved -= reserved
+        self.release(reserved - claimed)
+
+    def take(self, count: int) -> None:
+        self.free -= count
+        if self.free <= 0:
+            self._available.clear()
+
+    def release(self, count: int = 1) -> None:
+        self.free += count
+        if self.free > 0:
+            self._available.set()
+
+    async def wait(self) -> None:
+        """Until a slot is free, or `wake` is called."""
+        await self._available.wait()
+
+    def wake(self) -> None:
+        self._available.set()
 
 
 class Producer:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 from uuid import UUID, uuid4
 
+from msgspec import Struct
+
 from flowfabric.errors import StateError, StateKind
-from flowfabric.model.waitpoint import (
-    APPROVED,
-    REJECTED,
-    Binding,
-    Condition,
-    ConditionMet,
-    Count,
-    CountKind,
-    FreshWaitpoint,
-    PendingWaitpoint,
-    ReasonCode,
-    ResumeSignal,
-    UsePending,
-)
+from flowfabric.model import waitpoint as wp
 from flowfabric.sdk.durations import Span, millis
-from flowfabric.sdk.exceptions import Rejected, StepError
+from flowfabric.sdk.exceptions import Rejected
 from flowfabric.sdk.invoke import call_user_code
 from flowfabric.sdk.session import Session
 from flowfabric.sdk.waitpoints import (
     Decision,
+    JsonSchema,
     Notify,
     OpenWaitpoint,
+    Received,
     Signal,
-    Wait,
     decided,
     decoded,
+    received,
     schema_of,
-    storable,
 )
 
 RESUMED = ("resumed", "timed_out_auto_resume")
@@ -47,79 +36,68 @@ NOT_OPEN = (
 """The waitpoint belongs to an earlier run that was cancelled or timed out: a new one is made."""
 
 
+class Wait(Struct, frozen=True):
+    """The arguments of one suspension."""
+
+    position: int
+    name: str
+    condition: wp.Condition
+    reason: wp.ReasonCode
+    timeout_ms: int | None
+    notify: Notify | None
+    notice: int | None
+    """Position of the two records around the call of `notify`."""
+    payload: object
+    schema: JsonSchema | None
+    names: tuple[str, ...] = ()
+    approvers: tuple[str, ...] = ()
+
+    @property
+    def pointer(self) -> str:
+        return f"wait:{self.position}"
+
+
 def new_wait(
     session: Session,
     name: str,
-    condition: Condition,
+    condition: wp.Condition,
+    reason: wp.ReasonCode,
     *,
     timeout: Span | None,
-    reason: ReasonCode,
     notify: Notify | None,
     payload: object,
     names: tuple[str, ...] = (),
     approvers: tuple[str, ...] = (),
 ) -> Wait:
     """Takes the wait's positions in the order of steps when it is asked for, not when awaited."""
-    wait_ms = None if timeout is None else millis(timeout, "timeout")
+    limit = None if timeout is None else millis(timeout, "timeout")
     session.check(f"wait {name!r}")
     schema = schema_of(payload, f"task {session.task}: wait {name!r}")
     order = session.order
     notice = None if notify is None else order.number(f"{name}: opened", f"{name}: told")
+    position = order.reach(name, "wait")
     return Wait(
-        order.reach(name, "wait"),
+        position,
         name,
         condition,
-        wait_ms,
         reason,
+        limit,
         notify,
         notice,
         payload,
-        names,
         schema,
+        names,
         approvers,
     )
 
 
-def wait_for_decision(
-    session: Session,
-    name: str,
-    *,
-    need: int,
-    distinct: bool,
-    timeout: Span | None,
-    notify: Notify | None,
-    payload: object,
-    on_reject: str,
-    approvers: Sequence[str],
-) -> Coroutine[Any, Any, Decision]:
-    where = f"task {session.task}: approval {name!r}"
-    if on_reject not in ("raise", "return"):
-        raise StepError(f'{where}: on_reject: "raise" or "return", got {on_reject!r:.80}')
-    if approvers and need > len(approvers):
-        raise StepError(f"{where}: need: at most {len(approvers)}, one per approver, got {need}")
-    unnamed = tuple(str(at) for at in range(1, need + 1)) if distinct and need > 1 else ()
-    kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
-    wait = new_wait(
-        session,
-        name,
-        Count(need, kind, (name,), APPROVED, REJECTED),
-        timeout=timeout,
-        reason=ReasonCode.WAITING_FOR_APPROVAL,
-        notify=notify,
-        payload=payload,
-        names=(APPROVED, REJECTED),
-        approvers=tuple(approvers) or unnamed,
-    )
-    return _decision(session, wait, on_reject, approvers)
-
-
-async def _decision(
+async def decision(
     session: Session, wait: Wait, on_reject: str, approvers: Sequence[str]
 ) -> Decision:
-    decision = decided(await wait_for(session, wait), approvers)
-    if not decision.approved and on_reject == "raise":
-        raise Rejected(wait.name, decision)
-    return decision
+    made = decided(await wait_for(session, wait), approvers)
+    if not made.approved and on_reject == "raise":
+        raise Rejected(wait.name, made)
+    return made
 
 
 async def wait_for(session: Session, wait: Wait) -> list[Signal]:
@@ -130,14 +108,15 @@ async def wait_for(session: Session, wait: Wait) -> list[Signal]:
             if signals is None:
                 signals = await _suspended(session, wait)
             record = await session.record(
-                wait.position, wait.name, [storable(signal) for signal in signals], "wait"
+                wait.position, wait.name, [received(signal) for signal in signals], "wait"
             )
-        return decoded(session.value_of(record), wait.payload, session.task, wait.name)
+        records = session.value_of(record, list[Received])
+        return decoded(records, wait.payload, session.task, wait.name)
     finally:
         session.order.left(wait.position)
 
 
-async def _already_resumed(session: Session, wait: Wait) -> Sequence[ResumeSignal] | None:
+async def _already_resumed(session: Session, wait: Wait) -> Sequence[wp.ResumeSignal] | None:
     """The signals that ended this wait, if it ended before this run or before a crash."""
     if session.is_first_run:
         return None
@@ -148,28 +127,37 @@ async def _already_resumed(session: Session, wait: Wait) -> Sequence[ResumeSigna
     return await session.ask(wait.name, lambda: engine.read_resume_signals(session.id))
 
 
-async def _suspended(session: Session, wait: Wait) -> Sequence[ResumeSignal]:
+async def _suspended(session: Session, wait: Wait) -> Sequence[wp.ResumeSignal]:
     """Parks the task, unless the condition is met already."""
     if wait.notify is None:
-        return await _suspend(session, wait, FreshWaitpoint(uuid4(), wait.name, wait.schema))
+        return await _suspend(session, wait, wp.FreshWaitpoint(uuid4(), wait.name, wait.schema))
     try:
-        return await _suspend(session, wait, UsePending(await _announced(session, wait)))
+        return await _suspend(session, wait, wp.UsePending(await _announced(session, wait)))
     except StateError as error:
         if error.kind not in NOT_OPEN:
             raise
     made = await _open(session, wait)
     await _announce(session, wait, made.waitpoint_id, made.links or (("", made.hmac_token),))
-    return await _suspend(session, wait, UsePending(made.waitpoint_id))
+    return await _suspend(session, wait, wp.UsePending(made.waitpoint_id))
 
 
-async def _suspend(session: Session, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
+async def _suspend(session: Session, wait: Wait, binding: wp.Binding) -> Sequence[wp.ResumeSignal]:
     for key in (wait.pointer, f"{wait.pointer}:{session.work.lease_epoch}"):
         until = None if wait.timeout_ms is None else await session.now_ms() + wait.timeout_ms
-        made = wait.suspension(uuid4(), binding, until, key)
+        made = wp.SuspendArgs(
+            suspension_id=uuid4(),
+            waitpoints=[binding],
+            resume_condition=wait.condition,
+            reason_code=wait.reason,
+            timeout_at=until,
+            timeout_behavior=wp.TimeoutBehavior.AUTO_RESUME,
+            continuation_metadata_pointer=wait.pointer,
+            idempotency_key=key,
+        )
         answer = await session.ask(
             wait.name, partial(session.engine.suspend, session.work.handle, made)
         )
-        if isinstance(answer, ConditionMet):
+        if isinstance(answer, wp.ConditionMet):
             return answer.details.signals
         if answer.details.suspension_id == made.suspension_id:
             break  # otherwise it is the answer to an earlier run, and the second key is tried
@@ -212,7 +200,7 @@ async def _links_of(session: Session, wait: Wait, ident: UUID) -> list[tuple[str
     return links
 
 
-async def _open(session: Session, wait: Wait) -> PendingWaitpoint:
+async def _open(session: Session, wait: Wait) -> wp.PendingWaitpoint:
     create = partial(
         session.engine.create_waitpoint,
         session.work.handle,

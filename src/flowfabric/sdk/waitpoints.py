@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -11,15 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.model.waitpoint import (
-    APPROVED,
-    Binding,
-    Condition,
-    ReasonCode,
-    ResumeSignal,
-    SuspendArgs,
-    TimeoutBehavior,
-)
+from flowfabric.model.waitpoint import APPROVED, ResumeSignal
 from flowfabric.sdk.exceptions import PayloadError
 from flowfabric.sdk.serialization import from_json
 
@@ -127,79 +118,52 @@ JsonSchema = dict[str, Any]
 Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
 
 
-class Wait(Struct, frozen=True):
-    """The arguments of one suspension."""
+class Received(Struct, frozen=True):
+    """A signal as a wait records it. The names are those of stored records."""
 
-    position: int
     name: str
-    condition: Condition
-    timeout_ms: int | None
-    reason: ReasonCode
-    notify: Notify | None
-    notice: int | None
-    """Position of the two records around the call of `notify`."""
-    payload: Any
-    names: tuple[str, ...] = ()
-    schema: JsonSchema | None = None
-    approvers: tuple[str, ...] = ()
-
-    @property
-    def pointer(self) -> str:
-        return f"wait:{self.position}"
-
-    def suspension(self, ident: UUID, binding: Binding, until: int | None, key: str) -> SuspendArgs:
-        return SuspendArgs(
-            suspension_id=ident,
-            waitpoints=[binding],
-            resume_condition=self.condition,
-            reason_code=self.reason,
-            timeout_at=until,
-            timeout_behavior=TimeoutBehavior.AUTO_RESUME,
-            continuation_metadata_pointer=self.pointer,
-            idempotency_key=key,
-        )
+    source: str
+    payload: bytes | None
+    at_ms: int
+    source_type: str = ""
+    comment: str = ""
+    link: str = ""
 
 
-def storable(signal: ResumeSignal) -> dict[str, str | int | None]:
-    data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
-    return {
-        "name": signal.signal_name,
-        "source": signal.source_identity,
-        "source_type": signal.source_type,
-        "at_ms": signal.accepted_at,
-        "payload": data,
-        "comment": signal.comment,
-        "link": signal.link,
-    }
+def received(signal: ResumeSignal) -> Received:
+    return Received(
+        signal.signal_name,
+        signal.source_identity,
+        signal.payload,
+        signal.accepted_at,
+        signal.source_type,
+        signal.comment,
+        signal.link,
+    )
 
 
-def decoded(
-    records: Sequence[Mapping[str, Any]], payload: object, task: str, name: str
-) -> list[Signal]:
-    if any((r["name"], r.get("source_type"), r["source"]) == TIMED_OUT for r in records):
+def decoded(records: Sequence[Received], payload: object, task: str, name: str) -> list[Signal]:
+    if any((each.name, each.source_type, each.source) == TIMED_OUT for each in records):
         raise TimeoutError(f"task {task}: no answer to {name!r} within its timeout")
     return [
         Signal(
-            s["name"],
-            s["source"],
-            _payload(s["payload"], payload, task, name),
-            s["at_ms"],
-            s.get("source_type", ""),
-            s.get("comment", ""),
-            s.get("link", ""),
+            each.name,
+            each.source,
+            _payload(each.payload, payload, task, name),
+            each.at_ms,
+            each.source_type,
+            each.comment,
+            each.link,
         )
-        for s in records
+        for each in records
     ]
 
 
-def _payload(data: str | None, kind: object, task: str, name: str) -> object:
-    if data is None:
-        return None
-    raw = base64.b64decode(data)
-    if kind is bytes:
-        return raw
+def _payload(data: bytes | None, kind: object, task: str, name: str) -> object:
+    if data is None or kind is bytes:
+        return data
     try:
-        return from_json(raw, kind)
+        return from_json(data, kind)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise PayloadError(
             f"task {task}: the payload of a signal to {name!r} does not fit its type: {error}"

@@ -1,4 +1,4 @@
-"""The app of a program without an event loop."""
+"""The app and the worker of a program without an event loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Unpack, overload
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.app import App as AsyncApp
 from flowfabric.sdk.options import ScheduleOptions, TaskOptions
+from flowfabric.sdk.sync_context import documented
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
+from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
-from flowfabric.sync.bridge import Wrapper, blocking, documented, forwarded, wrapped
-from flowfabric.sync.flow import FlowBuilder
-from flowfabric.sync.run import Run
-from flowfabric.sync.task import Task, unwrapped
+from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
+from flowfabric.sync.runs import FlowBuilder, Run, Task, unwrapped
 
 
 class App(Wrapper[AsyncApp]):
@@ -82,3 +82,34 @@ class App(Wrapper[AsyncApp]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Worker(Wrapper[AsyncWorker]):
+    """Runs tasks on a background thread. `with Worker(app): ...` works beside your own code.
+
+    Takes the options of `flowfabric.Worker`. It handles no signals: for a process that only
+    runs tasks, use `flowfabric worker app.py`.
+    """
+
+    def __init__(self, app: App, **options: Any) -> None:
+        super().__init__(AsyncWorker(app.inner, **options))
+
+    @property
+    def done(self) -> int:
+        """How many executions have ended on this worker."""
+        return self.inner.done
+
+    @property
+    def running(self) -> int:
+        """How many executions are running on this worker."""
+        return self.inner.running
+
+    stop = blocking(AsyncWorker.stop)
+    run_until_idle = blocking(AsyncWorker.run_until_idle)
+
+    def __enter__(self) -> Worker:
+        background.call(self.inner.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
