@@ -13,7 +13,7 @@ from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_pos
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, invalid
-from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
+from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.budget import HardLimitAction
@@ -31,6 +31,7 @@ from flowfabric.sdk.options import (
     TaskOptions,
     ages,
     capability_of,
+    check_options,
     merged,
 )
 from flowfabric.sdk.result_waiter import ResultWaiter
@@ -108,9 +109,11 @@ class App:
         self._ages = ages(retention, "retention")
         self.retention = merged(RetentionPolicy(), self._ages)
         self.layers = checked(layers)
-        self.around: Callable[[EngineProtocol], EngineProtocol] = self._layered
+        self.around: Callable[[EngineProtocol], EngineProtocol] = lambda engine: with_layers(
+            engine, *self.layers
+        )
         """Applied to every engine the app opens."""
-        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _unchanged
+        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda tags: tags
         """Applied to the tags of every submission."""
         self.given_engine = engine
         """The engine the app was given, by the constructor or by `use`."""
@@ -143,36 +146,28 @@ class App:
         - `retention`: how long its runs are kept after their end, default that of the app.
         """
         if function is not None:
-            return self._declared(function, options)
-        return lambda declared: self._declared(declared, options)
+            return self._declared(function, {})
+        return lambda declared: self._declared(declared, dict(options))
 
     def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        name = checked_name(options.get("name") or function.__name__, "name")
+        name = checked_name(options.pop("name", None) or function.__name__, "name")
         where = f"task {name}"
         if name == JOIN:
             raise ConfigError(f"{where}: the name is reserved for ctx.children(...)")
         if name in self.tasks:
             raise ConfigError(f"{where}: already declared; give one of them another name=...")
-        unknown = options.keys() - TaskOptions.__annotations__.keys()
-        if unknown:
-            accepted = ", ".join(TaskOptions.__annotations__)
-            raise ConfigError(
-                f"{where}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
-            )
+        check_options(where, options, TaskOptions.__annotations__)
         retry = options.get("retry")
         if retry is not None and not isinstance(retry, Retry):
             raise ConfigError(f"{where}: retry: a Retry is accepted, got {retry!r:.80}")
+        own_ages = ages(options.pop("retention", None), f"{where}: retention")
         made: Task[..., Any] = Task(
             self,
             function,
             name=name,
-            lane=lane_id(options.get("lane", "default")),
-            retry=retry,
-            timeout=options.get("timeout"),
-            priority=options.get("priority", 0),
-            requires=options.get("requires", ()),
-            quota=self._quota_of(where, options.get("quota")),
-            retention=merged(ages(options.get("retention"), f"{where}: retention"), self._ages),
+            quota=self._quota_of(where, options.pop("quota", None)),
+            retention=merged(own_ages, self._ages),
+            **options,
         )
         self.tasks[name] = made
         return made
@@ -301,9 +296,6 @@ class App:
         """Opens a further connection, for another event loop. The caller closes it."""
         return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
 
-    def _layered(self, engine: EngineProtocol) -> EngineProtocol:
-        return with_layers(engine, *self.layers)
-
     def use(self, engine: EngineProtocol | None) -> EngineProtocol | None:
         """For tests: makes the app use this engine, or with None its own again.
 
@@ -345,16 +337,7 @@ class App:
 
     @cached_property
     def _join_task(self) -> Task[..., Any]:
-        return Task(
-            self,
-            join_function(self),
-            name=JOIN,
-            lane="default",
-            retry=JOIN_RETRY,
-            timeout=None,
-            priority=0,
-            requires=(),
-        )
+        return Task(self, join_function(self), name=JOIN, retry=JOIN_RETRY)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A handle to an existing run, by its id.
@@ -384,7 +367,3 @@ class App:
     def capabilities(self) -> list[str]:
         """The capabilities a worker offers that has all of its tasks."""
         return [capability_of(name) for name in self.tasks]
-
-
-def _unchanged(tags: Mapping[str, str]) -> Mapping[str, str]:
-    return tags

@@ -35,16 +35,6 @@ UNWIND_S = 10.0
 class ActiveRun:
     """Records why its asyncio task is cancelled; the cancellation itself carries no reason."""
 
-    __slots__ = (
-        "_is_ending",
-        "_is_released",
-        "_reporter",
-        "context",
-        "previous",
-        "session",
-        "thread",
-    )
-
     def __init__(self, reporter: Reporter, session: Session) -> None:
         self._reporter, self.session, self.context = reporter, session, Context(session)
         self.thread: Future[object] | None = None
@@ -161,7 +151,7 @@ class Executor:
             if run.previous is not None:
                 await asyncio.wait({run.previous})
             value = await self._invoker.call(run, task)
-            run.session.check_finished()
+            run.session.order.check_finished()
             data = self._invoker.sealed_result(task, value)
         except BaseException as error:
             await run.failed(task.retry, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
@@ -103,6 +103,14 @@ def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
     return tags
 
 
+def check_options(where: str, given: Iterable[str], accepted: Collection[str]) -> None:
+    unknown = sorted(name for name in given if name not in accepted)
+    if unknown:
+        raise ConfigError(
+            f"{where}: {', '.join(unknown)}: unknown option; accepted are {', '.join(accepted)}"
+        )
+
+
 class Options(Struct, frozen=True):
     """Options of one submission; `Task.submit` describes them."""
 
@@ -117,9 +125,10 @@ class Options(Struct, frozen=True):
     connection: Any = None
 
     @classmethod
-    def taken_from(cls, kwargs: dict[str, Any]) -> Options:
+    def taken_from(cls, kwargs: dict[str, object]) -> Options:
         """Removes the options from the keyword arguments of a submission."""
-        return cls(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        own: dict[str, Any] = {name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()}
+        return cls(**own)
 
     def check_member(self, where: str, kind: str) -> None:
         """For a run that is created together with others: a child, or a node of a flow."""

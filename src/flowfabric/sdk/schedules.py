@@ -17,11 +17,11 @@ from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
 from flowfabric.sdk.cron import Cron
 from flowfabric.sdk.exceptions import IdempotencyConflict
-from flowfabric.sdk.options import CatchUp, ScheduleOptions
+from flowfabric.sdk.options import CatchUp, ScheduleOptions, check_options
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
-    from flowfabric.sdk.task import Task
+    from flowfabric.sdk.task import AnyTask
 
 log = logging.getLogger("flowfabric.schedule")
 
@@ -33,22 +33,16 @@ MAX_AT_ONCE = 500
 LONGEST_PAUSE_S, SHORTEST_PAUSE_S, ERROR_PAUSE_S = 30.0, 0.01, 1.0
 
 
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Made by `@app.schedule(...)`; `app.schedules` has them by name."""
 
-    def __init__(
-        self,
-        app: App,
-        task: Task[..., Any],
-        cron: Cron,
-        *,
-        name: str,
-        catch_up: CatchUp,
-        paused: bool,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        self.app, self.task, self.cron, self.name = app, task, cron, name
-        self.catch_up, self.paused, self.arguments = catch_up, paused, dict(arguments)
+    app: App
+    task: AnyTask
+    cron: Cron
+    name: str
+    catch_up: CatchUp
+    paused: bool
+    arguments: Mapping[str, object]
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, {self.cron.line!r}, {self.cron.tz!r})"
@@ -74,7 +68,7 @@ class Schedule:
 
 
 def new_schedule(
-    app: App, task: Task[..., Any], line: object, tz: object, options: dict[str, Any]
+    app: App, task: AnyTask, line: object, tz: object, options: dict[str, Any]
 ) -> Schedule:
     """Checks everything, the arguments included, so that mistakes show at program start."""
     name = checked_name(options.get("name") or task.name, "name")
@@ -85,45 +79,28 @@ def new_schedule(
         raise ConfigError(f"{field}: already declared; give one of them another name=...")
     catch_up, paused = options.get("catch_up", "skip"), options.get("paused", False)
     arguments = options.get("arguments", {})
-    unknown = options.keys() - ScheduleOptions.__annotations__.keys()
-    if unknown:
-        accepted = ", ".join(("tz", *ScheduleOptions.__annotations__))
-        raise ConfigError(
-            f"{field}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
-        )
+    check_options(field, options, ("tz", *ScheduleOptions.__annotations__))
     if catch_up not in get_args(CatchUp):
         raise ConfigError(f'{field}: catch_up: "skip", "one" or "all", got {catch_up!r:.80}')
     if not isinstance(paused, bool):
         raise ConfigError(f"{field}: paused: True or False, got {paused!r:.80}")
     task.payload((), arguments)
-    return Schedule(
-        app,
-        task,
-        Cron.of(line, tz, field),
-        name=name,
-        catch_up=catch_up,
-        paused=paused,
-        arguments=arguments,
-    )
+    return Schedule(app, task, Cron.of(line, tz, field), name, catch_up, paused, dict(arguments))
 
 
-class Due(Struct, frozen=True):
-    """The ticks to submit now, and the schedule's position afterwards."""
+def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> tuple[list[int], int]:
+    """The ticks to submit now, and the schedule's position afterwards.
 
-    ticks: list[int]
-    cursor_ms: int
-
-
-def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> Due:
-    """Ticks of the last minute are on time. `catch_up` decides about earlier, missed ones."""
+    Ticks of the last minute are on time. `catch_up` decides about earlier, missed ones.
+    """
     if catch_up == "all":
         ticks = cron.between(cursor_ms, now_ms, MAX_AT_ONCE)
-        return Due(ticks, now_ms if len(ticks) < MAX_AT_ONCE else ticks[-1])
+        return ticks, now_ms if len(ticks) < MAX_AT_ONCE else ticks[-1]
     ticks = cron.between(max(cursor_ms, now_ms - LATE_MS - 1), now_ms, MAX_AT_ONCE)
     if not ticks and catch_up == "one":
         latest = cron.last(cursor_ms, now_ms)
         ticks = [] if latest is None else [latest]
-    return Due(ticks, now_ms)
+    return ticks, now_ms
 
 
 class Ticker:
@@ -194,12 +171,12 @@ class Ticker:
             if schedule.cron.last(mark.cursor_ms, now_ms) is not None:
                 await self._engine.move_schedule(mark, now_ms)
             return 0
-        found = due(schedule.cron, schedule.catch_up, mark.cursor_ms, now_ms)
-        for tick in found.ticks:
+        ticks, cursor_ms = due(schedule.cron, schedule.catch_up, mark.cursor_ms, now_ms)
+        for tick in ticks:
             await self._submit(schedule, tick)
-        if found.ticks:
-            await self._engine.move_schedule(mark, found.cursor_ms)
-        return len(found.ticks)
+        if ticks:
+            await self._engine.move_schedule(mark, cursor_ms)
+        return len(ticks)
 
     async def _submit(self, schedule: Schedule, tick: int) -> None:
         tags = {

@@ -30,74 +30,34 @@ log = logging.getLogger("flowfabric.task")
 class Session:
     """The worker, the task's context and its waits share one session per claim."""
 
-    __slots__ = (
-        "_is_over",
-        "_loop",
-        "_lost",
-        "_order",
-        "_records",
-        "app",
-        "engine",
-        "is_first_run",
-        "is_lost",
-        "is_parked",
-        "lane",
-        "on_lost",
-        "outage",
-        "task",
-        "work",
-    )
-
     def __init__(self, app: App, engine: EngineProtocol, work: Work, lane: str) -> None:
         self.app, self.engine, self.work, self.lane = app, engine, work, lane
         self.task = work.execution_kind
-        self.is_parked = self.is_lost = self._is_over = False
+        self.is_parked = self._is_over = False
         self.outage: EngineError | None = None
         """The error after which the store counts as unreachable; the run is given back for it."""
         self.on_lost: Callable[[], None] | None = None
         self.is_first_run = not work.attempt_index and work.lease_epoch <= 1
         self._records: dict[int, StepRecord] | None = {} if self.is_first_run else None
-        self._order: StepOrder | None = None
-        self._lost: asyncio.Event | None = None
-        self._loop = asyncio.get_running_loop()
+        self.order = StepOrder(self.task, asyncio.get_running_loop())
+        self.lost = asyncio.Event()
 
     @property
     def id(self) -> ExecutionId:
         return self.work.execution_id
 
     @property
-    def order(self) -> StepOrder:
-        """Created on first use: many tasks have no step."""
-        if self._order is None:
-            self._order = StepOrder(self.task, self._loop)
-            if self._is_over:
-                self._order.end()
-        return self._order
-
-    @property
-    def lost(self) -> asyncio.Event:
-        if self._lost is None:
-            self._lost = asyncio.Event()
-            if self.is_lost:
-                self._lost.set()
-        return self._lost
+    def is_lost(self) -> bool:
+        return self.lost.is_set()
 
     # ---- lifecycle
 
-    def check_finished(self) -> None:
-        """Raises if a step or wait is still under way."""
-        if self._order is not None:
-            self._order.check_finished()
-
     def end(self) -> None:
         self._is_over = True
-        if self._order is not None:
-            self._order.end()
+        self.order.end()
 
     def lose(self) -> None:
-        self.is_lost = True
-        if self._lost is not None:
-            self._lost.set()
+        self.lost.set()
         if self.on_lost is not None:
             self.on_lost()
 
@@ -116,7 +76,7 @@ class Session:
     def check(self, what: str) -> None:
         if self.is_parked:
             raise Parked
-        (self._order or self.order).check_here(what)
+        self.order.check_here(what)
 
     # ---- engine calls
 

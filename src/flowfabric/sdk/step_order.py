@@ -26,18 +26,12 @@ class StepOrder:
     Steps that two asyncio tasks call at the same time have no order and are refused.
     """
 
-    __slots__ = ("_ended", "_inside", "_loop", "_names", "_next", "_open", "_task")
-
     def __init__(self, task: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._task, self._next, self._ended = task, 0, False
+        self._task, self.next, self._ended = task, 0, False
         self._names: set[str] = set()
         self._open: dict[int, _Open] = {}
         self._inside: set[asyncio.Task[object]] = set()
         self._loop = loop
-
-    @property
-    def next(self) -> int:
-        return self._next
 
     def check_here(self, what: str) -> None:
         """Raises unless the task still runs, and in its own event loop."""
@@ -53,7 +47,7 @@ class StepOrder:
 
     def number(self, *names: str) -> int:
         """Takes one position per name. Returns the first."""
-        first = self._next
+        first = self.next
         for name in names:
             self._number(name)
         return first
@@ -71,13 +65,13 @@ class StepOrder:
             raise StepError(
                 f"task {self._task}: {name!r} names two steps; each needs a name of its own"
             )
-        if self._next >= MAX_STEPS:
+        if self.next >= MAX_STEPS:
             raise StepError(
                 f"task {self._task}: {name!r}: one run has at most {MAX_STEPS} steps; submit "
                 "further runs for the rest"
             )
         self._names.add(name)
-        self._next += 1
+        self.next += 1
 
     def reach(self, name: str, kind: str) -> int:
         """Takes a position, which is open until `left`."""

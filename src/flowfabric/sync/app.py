@@ -66,12 +66,12 @@ class App(Wrapper[AsyncApp]):
     flow = wrapped(AsyncApp.flow, FlowBuilder)
     close = blocking(AsyncApp.close)
 
-    def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: Any, **kwargs: Any) -> Run[R]:
+    def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: object, **kwargs: object) -> Run[R]:
         """Submits a task of the `flowfabric.App` this app was made of; see `Task.submit`."""
         return Task(unwrapped(task)).submit(*args, **kwargs)
 
     def submit_many(
-        self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[Any], **options: Any
+        self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[object], **options: object
     ) -> list[Run[R]]:
         """Submits one run per item of `many`; see `Task.submit_many`."""
         return Task(unwrapped(task)).submit_many(many, **options)

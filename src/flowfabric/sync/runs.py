@@ -57,11 +57,11 @@ class Task(Wrapper[AsyncTask[P, R]], Generic[P, R]):
         return self.inner.lane
 
     @documented(AsyncTask.submit)
-    def submit(self, *args: Any, **kwargs: Any) -> Run[R]:
+    def submit(self, *args: object, **kwargs: object) -> Run[R]:
         return Run(background.call(self.inner.submit(*args, **kwargs)))
 
     @documented(AsyncTask.submit_many)
-    def submit_many(self, many: Iterable[Any], **options: Any) -> list[Run[R]]:
+    def submit_many(self, many: Iterable[object], **options: object) -> list[Run[R]]:
         return [Run(run) for run in background.call(self.inner.submit_many(many, **options))]
 
     call = forwarded(AsyncTask.call)
@@ -114,10 +114,10 @@ class FlowBuilder(Wrapper[aio.FlowBuilder]):
     @documented(aio.FlowBuilder.add)
     def add(
         self,
-        task: Task[..., Any] | AsyncTask[..., Any],
-        *args: Any,
+        task: Task[..., object] | AsyncTask[..., object],
+        *args: object,
         after: Node | aio.Group | Iterable[Node] = (),
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Node:
         given = [_inner(value) for value in args]
         named = {name: _inner(value) for name, value in kwargs.items()}
