@@ -94,7 +94,7 @@ from flowfabric.sdk.options import Retention
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Codec, State
 from flowfabric.sdk.task import Task
-from flowfabric.sdk.waitpoints import Answer, Decision, OpenWaitpoint, Signal
+from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
 from flowfabric.sdk.worker import Worker
 
 __all__ = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowfabric.errors import ConfigError
-from flowfabric.sdk.cron import Cron
+from flowfabric.sdk.schedules import Cron
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 

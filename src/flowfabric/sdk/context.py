@@ -31,10 +31,8 @@ from flowfabric.sdk.exceptions import BudgetExceeded, StepError
 from flowfabric.sdk.invoke import call_user_code
 from flowfabric.sdk.limits import budget_id, unknown_budget_named
 from flowfabric.sdk.serialization import result_of, to_json
-from flowfabric.sdk.session import RunInfo
-from flowfabric.sdk.step_order import STEP
-from flowfabric.sdk.waiting import decision, new_wait, wait_for
-from flowfabric.sdk.waitpoints import Decision, Notify, Signal
+from flowfabric.sdk.session import STEP, RunInfo
+from flowfabric.sdk.waits import Decision, Notify, Signal, decision, new_wait, wait_for
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -18,14 +18,6 @@ _TOLD = p.Emit(
     {"execution_id": p.After("execution_id"), "lease_epoch": p.After("lease_epoch")},
 )
 
-_WAITING = {
-    "lifecycle_phase": "runnable",
-    "eligibility_state": "eligible_now",
-    "attempt_state": "pending_first_attempt",
-    "public_state": "waiting",
-    "created_at_ms": 1,
-}
-
 MOVE = p.Form(
     "t_move",
     p.Update(h.EXEC, h.VERSIONED, {**h.BUMP, "priority": p.Arg("priority")}),
@@ -36,7 +28,7 @@ ENTER = p.Form(
     "t_enter",
     p.Insert(
         h.EXEC,
-        {**{c: p.Arg(c) for c in ("partition_key", "execution_id", "lane_id")}, **_WAITING},
+        {**{c: p.Arg(c) for c in ("partition_key", "execution_id", "lane_id")}, **h.WAITING},
         (
             p.Absent(
                 h.LANE, (p.Cond("lane_id", "=", p.Arg("lane_id")), p.Cond("state", "=", "disabled"))
@@ -175,9 +167,10 @@ async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_ba
     store: Store,
 ) -> None:
     await _world(store)
-    before = await h.image(store)
-    assert await store.commit_together([h.on(REMOVE, 1, version=0), move(99)]) == p.Refused(1, 0)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_together([h.on(REMOVE, 1, version=0), move(99)]) == p.Refused(
+            1, 0
+        )
 
 
 async def test_applied_contains_the_time_and_the_returning_columns(
@@ -243,9 +236,8 @@ async def test_together_names_the_plan_that_was_refused(store: Store, bad: int) 
     await h.put(store, h.execution(1), h.execution(2), h.execution(3))
     plans = [move(n) for n in (1, 2, 3)]
     plans[bad] = move(77)
-    before = await h.image(store)
-    assert await store.commit_together(plans) == p.Refused(bad, 0)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_together(plans) == p.Refused(bad, 0)
 
 
 async def test_commit_many_of_no_plans_returns_no_answers(store: Store) -> None:

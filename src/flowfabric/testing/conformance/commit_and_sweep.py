@@ -95,9 +95,11 @@ async def test_plans_are_applied_when_the_sweep_finds_nothing(
         [p.Applied(clock())] * 2,
         [],
     )
-    before = await h.image(store)
-    assert await store.commit_and_sweep([end(1)], h.take(lane="another"), 5) == ([p.Refused()], [])
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_and_sweep([end(1)], h.take(lane="another"), 5) == (
+            [p.Refused()],
+            [],
+        )
 
 
 async def test_an_ended_row_is_not_swept_again(store: Store) -> None:
@@ -271,10 +273,9 @@ async def test_a_refused_plan_stops_all_sweeps(
 ) -> None:
     await gates(store)
     await h.put(store, touch(2))
-    before = await h.image(store)
-    plans = [touch(n) for n in first]
-    assert await store.sweeps(plans, [gated((1,), 1), plain(1)]) == p.Refused(refused, 0)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        plans = [touch(n) for n in first]
+        assert await store.sweeps(plans, [gated((1,), 1), plain(1)]) == p.Refused(refused, 0)
 
 
 async def test_equal_selections_share_their_rows_in_turn(store: Store) -> None:
@@ -300,10 +301,9 @@ async def test_a_row_is_taken_by_one_sweep_only(store: Store) -> None:
 
 async def test_no_sweeps_change_nothing(store: Store) -> None:
     await gates(store)
-    before = await h.image(store)
-    assert await store.sweeps([], []) == []
-    assert await store.sweeps([], [plain(0)]) == [[]]
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.sweeps([], []) == []
+        assert await store.sweeps([], [plain(0)]) == [[]]
 
 
 async def test_waiters_wake_up_after_the_commit_and_not_after_a_refusal(

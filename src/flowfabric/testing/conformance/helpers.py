@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,13 @@ _BY_KIND: dict[str, Any] = {
     "list": (),
 }
 SAME_KEY = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
+WAITING = {
+    "lifecycle_phase": "runnable",
+    "eligibility_state": "eligible_now",
+    "attempt_state": "pending_first_attempt",
+    "public_state": "waiting",
+    "created_at_ms": 1,
+}
 IN_LANE = {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}
 TAKEN: dict[str, Any] = {
     **BUMP,
@@ -147,6 +155,14 @@ async def count(store: Store, table: str) -> int:
 async def image(store: Store) -> bytes:
     """All tables of a store as bytes."""
     return repr(await store.dump(TABLES)).encode()
+
+
+@asynccontextmanager
+async def unchanged(store: Store) -> AsyncIterator[None]:
+    """No table differs after the block."""
+    before = await image(store)
+    yield
+    assert await image(store) == before
 
 
 async def scan(store: Store, read: Scan | Tally) -> list[Row]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from flowfabric import plan as p
-from flowfabric.store.port import Get, GetAll, Row, ScanAll, Store
+from flowfabric.store.port import Get, GetAll, Read, Row, ScanAll, Store
 from flowfabric.testing.conformance import helpers as h
 
 EDGE, FLOW = "ff_edge", "ff_flow_core"
 
 
-async def read(store: Store, *reads: Any) -> list[list[Row]]:
+async def read(store: Store, *reads: Read) -> list[list[Row]]:
     return (await store.load(reads)).rows
 
 
@@ -193,9 +192,8 @@ async def test_an_empty_list_of_ids_matches_no_row(store: Store) -> None:
 
 async def test_a_refused_plan_changes_none_of_its_ids(store: Store) -> None:
     await h.put(store, h.execution(1), edge(11, 1, 2))
-    before = await h.image(store)
-    assert await store.commit(marking(7, (h.uid(11),))) == p.Refused(0, 0)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit(marking(7, (h.uid(11),))) == p.Refused(0, 0)
 
 
 async def test_lists_of_different_lengths_share_a_batch(store: Store) -> None:
@@ -240,26 +238,18 @@ async def test_a_run_of_inserts_refused_in_the_middle_writes_nothing_and_is_name
     store: Store, bad: int
 ) -> None:
     await h.put(store, h.execution(1_000 + bad))
-    before = await h.image(store)
-    plans = [h.execution(1_000 + n) for n in range(40)]
-    assert await store.commit_together([h.insert(h.LANE, lane_id="l"), *plans]) == p.Refused(
-        bad + 1, 0
-    )
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        plans = [h.execution(1_000 + n) for n in range(40)]
+        assert await store.commit_together([h.insert(h.LANE, lane_id="l"), *plans]) == p.Refused(
+            bad + 1, 0
+        )
 
 
 _GUARDED = p.Form(
     "t_guarded_insert",
     p.Insert(
         h.EXEC,
-        {c: p.Arg(c) for c in ("partition_key", "execution_id", "lane_id")}
-        | {
-            "lifecycle_phase": "runnable",
-            "eligibility_state": "eligible_now",
-            "public_state": "waiting",
-            "attempt_state": "pending_first_attempt",
-            "created_at_ms": 0,
-        },
+        {c: p.Arg(c) for c in ("partition_key", "execution_id", "lane_id")} | h.WAITING,
     ),
     p.Update(
         h.LANE,
@@ -275,14 +265,13 @@ async def test_a_run_whose_later_step_is_refused_names_plan_and_step(store: Stor
         h.insert(h.LANE, lane_id="open", state="active"),
         h.insert(h.LANE, lane_id="shut", state="draining"),
     )
-    before = await h.image(store)
-    lanes = ["open", "open", "shut", "open"]
-    plans = [
-        _GUARDED(partition_key=0, execution_id=h.uid(n), lane_id=lane)
-        for n, lane in enumerate(lanes, 1)
-    ]
-    assert await store.commit_together(plans) == p.Refused(2, 1)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        lanes = ["open", "open", "shut", "open"]
+        plans = [
+            _GUARDED(partition_key=0, execution_id=h.uid(n), lane_id=lane)
+            for n, lane in enumerate(lanes, 1)
+        ]
+        assert await store.commit_together(plans) == p.Refused(2, 1)
 
 
 async def test_a_run_may_touch_one_row_again_and_again(store: Store) -> None:
@@ -290,6 +279,5 @@ async def test_a_run_may_touch_one_row_again_and_again(store: Store) -> None:
     plans = [bump(1, 0), bump(1, 1), bump(2, 0), bump(1, 2)]
     assert isinstance(await store.commit_together(plans), p.Applied)
     assert (await h.get_execution(store, 1))["version"] == 3
-    before = await h.image(store)
-    assert await store.commit_together([bump(1, 3), bump(1, 3), bump(2, 1)]) == p.Refused(1, 0)
-    assert await h.image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_together([bump(1, 3), bump(1, 3), bump(2, 1)]) == p.Refused(1, 0)

@@ -17,10 +17,8 @@ _ROW: dict[str, Any] = {
     "partition_key": 0,
     "execution_id": p.Arg("id"),
     "lane_id": p.Arg("lane"),
-    "lifecycle_phase": "runnable",
-    "eligibility_state": "eligible_now",
+    **h.WAITING,
     "attempt_state": p.Text(("in ", p.Arg("lane"))),
-    "public_state": "waiting",
     "created_at_ms": p.Now(),
     "deadline_at_ms": p.Now(p.Arg("within")),
 }
