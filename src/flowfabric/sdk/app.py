@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_postgres
@@ -38,7 +38,7 @@ from flowfabric.sdk.result_waiter import ResultWaiter
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule, new_schedule
 from flowfabric.sdk.serialization import Codec
-from flowfabric.sdk.task import P, R, Task
+from flowfabric.sdk.task import AnyTask, P, R, Task
 
 T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -54,6 +54,16 @@ class Plain:
 
     def decode(self, data: bytes) -> bytes:
         return data
+
+
+class Declare(Protocol):
+    """Makes a function a task, whose result is what the function returns or is awaited for."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class App:
@@ -101,7 +111,7 @@ class App:
         self.url, self.name = url, checked_name(name, "name")
         self.namespace = checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
-        self.tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: dict[str, AnyTask] = {}
         self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
         self.quotas: dict[str, Quota] = {}
@@ -124,12 +134,17 @@ class App:
     # ---- declarations
 
     @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     @overload
-    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, **options: Unpack[TaskOptions]) -> Declare: ...
 
-    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., object] | None = None, **options: Unpack[TaskOptions]
+    ) -> object:
         """Declares a function as a task: `@app.task` or `@app.task(lane="mail", ...)`.
 
         An `async def` runs on the worker's event loop, a plain `def` in a thread. Arguments and
@@ -147,9 +162,9 @@ class App:
         """
         if function is not None:
             return self._declared(function, {})
-        return lambda declared: self._declared(declared, dict(options))
+        return lambda declared: self._declared(declared, {**options})
 
-    def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
+    def _declared(self, function: Callable[..., object], options: dict[str, Any]) -> AnyTask:
         name = checked_name(options.pop("name", None) or function.__name__, "name")
         where = f"task {name}"
         if name == JOIN:
@@ -161,7 +176,7 @@ class App:
         if retry is not None and not isinstance(retry, Retry):
             raise ConfigError(f"{where}: retry: a Retry is accepted, got {retry!r:.80}")
         own_ages = ages(options.pop("retention", None), f"{where}: retention")
-        made: Task[..., Any] = Task(
+        made: AnyTask = Task(
             self,
             function,
             name=name,
@@ -323,7 +338,7 @@ class App:
 
     # ---- tasks and runs
 
-    def named(self, task: str) -> Task[..., Any]:
+    def named(self, task: str) -> AnyTask:
         """The declared task of this name. Raises UnknownTask."""
         found = self.tasks.get(task)
         if found is None:
@@ -331,12 +346,12 @@ class App:
             raise UnknownTask(f"task {task}: not declared here; declared: {known}")
         return found
 
-    def runnable(self, kind: str) -> Task[..., Any] | None:
+    def runnable(self, kind: str) -> AnyTask | None:
         """The task that a worker runs for executions of this kind."""
         return self._join_task if kind == JOIN else self.tasks.get(kind)
 
     @cached_property
-    def _join_task(self) -> Task[..., Any]:
+    def _join_task(self) -> AnyTask:
         return Task(self, join_function(self), name=JOIN, retry=JOIN_RETRY)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:

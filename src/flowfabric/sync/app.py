@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack, overload
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, Unpack, overload
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.app import App as AsyncApp
@@ -15,6 +15,16 @@ from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
 from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
 from flowfabric.sync.runs import FlowBuilder, Run, Task, unwrapped
+
+
+class Declare(Protocol):
+    """As that of `flowfabric.App.task`."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class App(Wrapper[AsyncApp]):
@@ -36,13 +46,18 @@ class App(Wrapper[AsyncApp]):
         background.close_at_exit(self.inner)
 
     @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     @overload
-    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, **options: Unpack[TaskOptions]) -> Declare: ...
 
     @documented(AsyncApp.task)
-    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., object] | None = None, **options: Unpack[TaskOptions]
+    ) -> object:
         if function is not None:
             return Task(self.inner.task(function))
         return lambda declared: Task(self.inner.task(**options)(declared))
