@@ -9,7 +9,7 @@ from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.errors import StateError, StateKind
 from flowfabric.model import waitpoint as wp
@@ -152,15 +152,7 @@ def decoded(records: Sequence[Received], payload: object, task: str, name: str) 
     if any((each.name, each.source_type, each.source) == TIMED_OUT for each in records):
         raise TimeoutError(f"task {task}: no answer to {name!r} within its timeout")
     return [
-        Signal(
-            each.name,
-            each.source,
-            _payload(each.payload, payload, task, name),
-            each.at_ms,
-            each.source_type,
-            each.comment,
-            each.link,
-        )
+        Signal(**{**structs.asdict(each), "payload": _payload(each.payload, payload, task, name)})
         for each in records
     ]
 
