@@ -68,7 +68,6 @@ from flowfabric.model.waitpoint import (
 )
 from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 from flowfabric.sdk.app import App
-from flowfabric.sdk.budgets import Budget
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import (
@@ -89,13 +88,13 @@ from flowfabric.sdk.exceptions import (
     UnknownBudget,
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
+from flowfabric.sdk.limits import Budget, Quota
 from flowfabric.sdk.logging import log_middleware
-from flowfabric.sdk.quotas import Quota
-from flowfabric.sdk.retention import Retention
+from flowfabric.sdk.options import Retention
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Codec, State
 from flowfabric.sdk.task import Task
-from flowfabric.sdk.waitpoints import Answer, Decision, OpenWaitpoint, Signal
+from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
 from flowfabric.sdk.worker import Worker
 
 __all__ = [

@@ -257,7 +257,7 @@ async def test_an_unreachable_server(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://host", {"token": "t\u00f6ken"}, "token"),
         ("http://host", {"token": "two\r\nlines"}, "token"),
         ("http://host", {"token": "  "}, "token"),
-        ("http://host", {"readers": 3}, "unknown setting 'readers'"),
+        ("http://host", {"readers": 3}, "unknown server setting 'readers'"),
     ],
 )
 async def test_invalid_urls_are_errors(url: str, more: dict[str, Any], said: str) -> None:

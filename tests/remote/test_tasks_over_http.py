@@ -15,7 +15,7 @@ from tests.conftest import make_engine
 from tests.remote.served import Served
 from tests.sdk.test_children import (  # noqa: F401 - run here a second time
     ran,
-    test_children_of_children,
+    test_children_may_have_children_of_their_own,
     test_failed_child_raises_in_the_parent,
     test_one_slot_is_enough,
     test_results_come_back_typed_and_in_order,
@@ -34,18 +34,18 @@ from tests.sdk.test_keys import (  # noqa: F401 - run here a second time
     test_the_same_key_with_other_arguments_names_the_run_that_has_it,
 )
 from tests.sdk.test_task_runs import (  # noqa: F401 - run here a second time
+    test_a_cancelled_and_a_late_run_raise_their_own_errors,
     test_a_flow_passes_results_on,
     test_a_flow_with_a_mistake_submits_nothing,
     test_a_step_runs_once_however_often_the_task_is_run,
     test_a_worker_takes_only_what_it_can_run,
     test_approval_returns_the_answers_of_distinct_approvers,
-    test_cancelled_and_timed_out,
     test_changed_order_of_steps_fails_the_run,
     test_duplicate_step_name_is_refused,
     test_middleware_wraps_the_task_in_order,
     test_output_progress_and_budgets,
     test_state_is_given_by_type,
-    test_suspend_times_out,
+    test_suspend_raises_after_its_timeout,
     test_waiting_run_is_signalled_by_its_id,
 )
 from tests.sdk.test_tasks import (  # noqa: F401 - run here a second time

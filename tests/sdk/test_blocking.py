@@ -114,7 +114,7 @@ async def test_waiting_plain_task_frees_its_slot_and_thread(stored: App) -> None
     assert (len(links), len(tops)) == (2, 4)
 
 
-async def test_output_and_budgets(stored: App) -> None:
+async def test_output_and_spending_work_from_any_thread(stored: App) -> None:
     stored.budget("few", hard={"tokens": 10})
 
     @stored.task

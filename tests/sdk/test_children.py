@@ -108,7 +108,9 @@ async def test_two_waits_and_steps_in_between(app: App, engine: Engine, ran: lis
     assert (sorted(ran), steps) == ([1, 2, 2, 4], ["before", "between"])
 
 
-async def test_children_of_children(app: App, engine: Engine, ran: list[int]) -> None:
+async def test_children_may_have_children_of_their_own(
+    app: App, engine: Engine, ran: list[int]
+) -> None:
     @app.task
     async def tree(ctx: Context, depth: int) -> int:
         if not depth:
@@ -294,7 +296,7 @@ async def test_parent_resumed_too_early_waits_again(
 
 
 @pytest.mark.meets("child", "flow")
-async def test_a_parent_in_a_flow(app: App, engine: Engine, ran: list[int]) -> None:
+async def test_a_node_of_a_flow_may_have_children(app: App, engine: Engine, ran: list[int]) -> None:
     @app.task
     async def parent(ctx: Context, n: int) -> int:
         return sum(await ctx.children(*doubled(app, n, n)))

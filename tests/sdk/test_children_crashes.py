@@ -64,7 +64,7 @@ async def killed_at(point: int, url: str, folder: Path, room: asyncio.Semaphore)
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.meets("crash", "reclaim", "child")
-def test_a_kill_at_every_await(store: str, tmp_path: Path) -> None:
+def test_each_child_runs_once_whichever_await_is_killed(store: str, tmp_path: Path) -> None:
     async def go() -> None:
         every = await points(tmp_path)
         assert every > 60

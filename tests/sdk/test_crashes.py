@@ -96,7 +96,7 @@ def check(folder: Path, point: int) -> None:
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.meets("crash", "reclaim", "step", "delay", "suspend")
-def test_a_kill_at_every_await(store: str, tmp_path: Path) -> None:
+def test_recorded_steps_run_once_whichever_await_is_killed(store: str, tmp_path: Path) -> None:
     async def go() -> None:
         every = await points(tmp_path)
         assert every > 60

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowfabric.errors import ConfigError
-from flowfabric.sdk.cron import Cron
+from flowfabric.sdk.schedules import Cron
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
@@ -110,5 +110,5 @@ def test_unknown_time_zone_is_refused(tz: object) -> None:
         Cron.of("* * * * *", tz, "schedule nightly")
 
 
-def test_a_long_time_ahead() -> None:
+def test_a_tick_a_year_ahead_is_found() -> None:
     assert Cron.of("0 0 1 1 *", "UTC", "s").following(ms("2026-01-01")) == ms("2027-01-01")

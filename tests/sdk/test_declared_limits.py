@@ -12,8 +12,7 @@ import pytest
 from flowfabric import App, Budget, BudgetExceeded, Context, Engine, RunFailed, UnknownBudget
 from flowfabric.model.budget import HardLimitAction
 from flowfabric.remote.engine import RemoteEngine
-from flowfabric.sdk.budgets import budget_id
-from flowfabric.sdk.quotas import quota_id
+from flowfabric.sdk.limits import budget_id, quota_id
 from flowfabric.server.lifecycle import serve
 from flowfabric.testing import ManualClock
 from tests.engine.budget_helpers import rows

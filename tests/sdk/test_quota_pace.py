@@ -85,7 +85,7 @@ async def test_two_workers_share_the_pace(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("lanes", [["calls"], ["calls", "default"]], ids=["one lane", "two lanes"])
-async def test_the_same_over_http(lanes: list[str], engine: Engine) -> None:
+async def test_the_pace_is_kept_over_http(lanes: list[str], engine: Engine) -> None:
     """A worker of one lane waits with its claim on the server, one of two lanes beside it."""
     served = Served(engine)
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric import App, Engine, Run
 from flowfabric.errors import ConfigError, FlowFabricError
-from flowfabric.sdk.quotas import quota_id
+from flowfabric.sdk.limits import quota_id
 from flowfabric.testing import ManualClock
 
 from .helpers import until, worked_off

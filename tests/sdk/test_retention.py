@@ -36,7 +36,7 @@ PLAIN, BOTH = None, Retention("2h", timedelta(hours=3))
         (PLAIN, Retention(), (DAY, WEEK)),
     ],
 )
-async def test_how_long_a_run_is_kept(
+async def test_the_ages_of_the_task_come_before_those_of_the_app(
     engine: Engine, clock: ManualClock, app_says: Any, task_says: Any, hours: tuple[int, int]
 ) -> None:
     app = App("memory://", engine=engine, retention=app_says)

@@ -262,7 +262,7 @@ async def test_steps_are_bounded_before_they_run(app: App, monkeypatch: pytest.M
 
     await failed(app, named, "a step's name is text of 1 to 256 bytes")
     assert ran == []
-    monkeypatch.setattr("flowfabric.sdk.step_order.MAX_STEPS", 2)
+    monkeypatch.setattr("flowfabric.sdk.session.MAX_STEPS", 2)
     app.tasks.clear()
     await failed(app, numbered, "'2': one run has at most 2 steps")
     assert ran == [0, 1]

@@ -56,7 +56,7 @@ def test_tasks_are_submitted_run_and_waited_for(app: App) -> None:
     assert (add(1), add.name, add.lane, add.__name__) == (2, "add", "sums", "add")
 
 
-def test_operations_on_a_run(app: App) -> None:
+def test_every_operation_on_a_run_blocks_until_its_answer(app: App) -> None:
     @app.task
     async def ask(ctx: Context) -> int:
         (answer,) = await ctx.suspend("answer", payload=int)
@@ -84,7 +84,7 @@ def test_operations_on_a_run(app: App) -> None:
     assert other.outcome().public_state == "waiting"
 
 
-def test_flows(app: App) -> None:
+def test_nodes_pass_results_and_wait_for_groups(app: App) -> None:
     @app.task
     def double(n: int) -> int:
         return 2 * n
@@ -113,7 +113,7 @@ def test_flows(app: App) -> None:
         nodes[0].state()
 
 
-def test_the_tasks_of_another_app(url: str) -> None:
+def test_tasks_of_another_app_are_submitted_by_function_and_by_name(url: str) -> None:
     declared = AsyncApp(url)
 
     @declared.task

@@ -125,7 +125,9 @@ async def test_approval_returns_the_answers_of_distinct_approvers(app: App, engi
     assert len(asked) == 2
 
 
-async def test_suspend_times_out(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_suspend_raises_after_its_timeout(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     @app.task
     async def ask(ctx: Context) -> str:
         try:
@@ -271,7 +273,7 @@ async def test_a_worker_takes_only_what_it_can_run(app: App, engine: Engine) -> 
     assert await worked_off(other) == 1
 
 
-async def test_cancelled_and_timed_out(app: App, engine: Engine) -> None:
+async def test_a_cancelled_and_a_late_run_raise_their_own_errors(app: App, engine: Engine) -> None:
     @app.task(timeout="10ms", retry=Retry(max=0))
     async def slow() -> None:
         await asyncio.sleep(60)

@@ -24,7 +24,7 @@ def promised(snippet: str) -> list[str]:
     return beside + below
 
 
-def test_the_snippets(
+def test_the_snippets_run_and_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

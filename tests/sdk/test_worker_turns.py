@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Engine, Worker
-from flowfabric.sdk.producer import MAX_COMBINED
-from flowfabric.sdk.slots import Slots
+from flowfabric.sdk.producer import MAX_COMBINED, Slots
 
 from .helpers import impatient, unanswered, until, worked_off
 

@@ -15,8 +15,8 @@ from flowfabric.connect.postgres import (
     postgres_engine,
     postgres_options,
 )
-from flowfabric.connect.sqlite import DEV_MODE, SqliteBackend, sqlite_engine
-from flowfabric.connect.urls import is_http, is_in_memory, is_postgres, sqlite_path
+from flowfabric.connect.sqlite import SqliteBackend, sqlite_engine
+from flowfabric.connect.urls import check_settings, is_http, is_in_memory, is_postgres, sqlite_path
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from flowfabric.store.postgres.connections import Options
 
 __all__ = [
-    "DEV_MODE",
     "POSTGRES_LOOPS",
     "MemoryBackend",
     "PostgresBackend",
@@ -116,10 +115,7 @@ async def connect_store(
     **tuning: Any,
 ) -> Engine:
     """As `connect`, for a store: the answer has the operations that HTTP does not carry."""
-    if not isinstance(url, str) or not url or is_http(url):
-        raise ConfigError(
-            "url: expected memory://, sqlite:///path, a file path, postgresql://host/database or http://host:port"
-        )
+    _check_store_url(url, "memory://, ")
     if url == "memory://":
         engine = memory_engine(tuning.get("clock", system_clock), settings)
     elif is_postgres(url):
@@ -142,9 +138,15 @@ async def ensure_signing_key(engine: LocalEngineProtocol, kid: str, secret_hex: 
     return isinstance(told, Seeded) or told.same_secret
 
 
-def _remote(url: str, *, token: str | None = None, **unknown: Any) -> EngineProtocol:
-    if unknown:
-        raise ConfigError(f"unknown setting {sorted(unknown)[0]!r} for a server; known is token")
+def _check_store_url(url: object, further: str = "") -> None:
+    if not isinstance(url, str) or not url or is_http(url):
+        raise ConfigError(
+            f"url: {further}sqlite:///path, a file path or postgresql://host/database is accepted"
+        )
+
+
+def _remote(url: str, *, token: str | None = None, **unknown: object) -> EngineProtocol:
+    check_settings("server", unknown, {"token"})
     from flowfabric.remote.engine import RemoteEngine
 
     return RemoteEngine(url, token)
@@ -164,8 +166,7 @@ async def look_at_store(url: str) -> Engine:
     On Postgres it is `connect(url, loops=False)`, which leaves the schema alone until the engine is
     entered.
     """
-    if not isinstance(url, str) or not url or is_http(url):
-        raise ConfigError("url: expected sqlite:///path, a file path or postgresql://host/database")
+    _check_store_url(url)
     if is_postgres(url):
         return await connect_store(url, loops=False)
     if url == "memory://":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from flowfabric.connect.urls import check_settings
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
@@ -40,44 +41,40 @@ class PostgresLoops:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self._thread: LoopThread | None = None
+        self.thread: LoopThread | None = None
 
     @property
     def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_running
+        return self.thread is not None and self.thread.is_running
 
     @property
     def leads(self) -> bool:
-        return self._thread is not None and self._thread.leads
-
-    @property
-    def thread(self) -> LoopThread | None:
-        return self._thread
+        return self.thread is not None and self.thread.leads
 
     def start(self, engine: Engine, settings: LoopSettings | None) -> bool:
-        if self._thread is not None:
+        if self.thread is not None:
             return False
         from flowfabric.store.postgres.leader import Election
 
         store, engine_settings, loops = self._store, engine.settings, settings or POSTGRES_LOOPS
-        self._thread = LoopThread(
+        self.thread = LoopThread(
             lambda: nullcontext(
                 LeaderOnly(
                     Election(store.options), lambda: _supervised(store, engine_settings, loops)
                 )
             )
         )
-        self._thread.watched_by(engine.telemetry)
-        self._thread.start()
-        weakref.finalize(engine, self._thread.end).atexit = False
+        self.thread.watched_by(engine.telemetry)
+        self.thread.start()
+        weakref.finalize(engine, self.thread.end).atexit = False
         return True
 
     def watched_by(self, listener: Telemetry) -> None:
-        if self._thread is not None:
-            self._thread.watched_by(listener)
+        if self.thread is not None:
+            self.thread.watched_by(listener)
 
     async def stop(self, grace_s: float) -> None:
-        thread, self._thread = self._thread, None
+        thread, self.thread = self.thread, None
         if thread is not None:
             await thread.stop(grace_s)
 
@@ -143,12 +140,7 @@ def postgres_options(url: str, **tuning: Any) -> Options:
         raise ConfigError(
             "Postgres needs one more library: pip install 'flowfabric[postgres]'"
         ) from None
-    known = set(Options.__struct_fields__) - {"url"}
-    unknown = set(tuning) - known
-    if unknown:
-        raise ConfigError(
-            f"unknown Postgres setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}"
-        )
+    check_settings("Postgres", tuning, set(Options.__struct_fields__) - {"url"})
     return Options(url, **tuning).checked()
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from flowfabric.connect.urls import check_settings
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
@@ -16,7 +17,7 @@ from flowfabric.errors import ConfigError, RequiresDevMode
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.sqlite.registry import open_store
-from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
+from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore, StoreSettings
 
 DEV_MODE = "FF_DEV_MODE"
 
@@ -89,12 +90,7 @@ def sqlite_engine(
 
 
 def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
-    known = {"pool_size", "wal", "synchronous", "clock"}
-    unknown = set(tuning) - known
-    if unknown:
-        raise ConfigError(
-            f"unknown SQLite setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}"
-        )
+    check_settings("SQLite", tuning, StoreSettings.__annotations__)
     pool = tuning.get("pool_size", DEFAULT_POOL_SIZE)
     if not isinstance(pool, int) or not 1 <= pool <= 64:
         raise ConfigError(f"pool_size: a whole number from 1 to 64, got {pool!r}")

@@ -1,8 +1,9 @@
-"""What a URL names."""
+"""What a URL names, and which settings go with it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from flowfabric.errors import ConfigError
 from flowfabric.store.sqlite.uri import is_memory
@@ -47,3 +48,10 @@ def sqlite_path(url: str) -> str:
             f"postgresql://host/database or http://host:port"
         )
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
+
+
+def check_settings(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        accepted = ", ".join(sorted(known))
+        raise ConfigError(f"unknown {kind} setting {unknown[0]!r}; accepted: {accepted}")

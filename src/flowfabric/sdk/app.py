@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_postgres
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, invalid
-from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
+from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.budget import HardLimitAction
 from flowfabric.model.policy import RetentionPolicy
-from flowfabric.sdk.budgets import Budget, budget_id
 from flowfabric.sdk.children import JOIN, JOIN_RETRY, join_function
 from flowfabric.sdk.connection import Connection
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
-from flowfabric.sdk.options import ScheduleOptions, TaskOptions, capability_of
-from flowfabric.sdk.quotas import Quota, quota_id
+from flowfabric.sdk.limits import Budget, Quota, budget_id, quota_id
+from flowfabric.sdk.options import (
+    Retention,
+    ScheduleOptions,
+    TaskOptions,
+    ages,
+    capability_of,
+    check_options,
+    merged,
+)
 from flowfabric.sdk.result_waiter import ResultWaiter
-from flowfabric.sdk.retention import Retention, ages, merged
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule, new_schedule
 from flowfabric.sdk.serialization import Codec
-from flowfabric.sdk.task import P, R, Task
+from flowfabric.sdk.task import AnyTask, P, R, Task
 
 T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -48,6 +54,16 @@ class Plain:
 
     def decode(self, data: bytes) -> bytes:
         return data
+
+
+class Declare(Protocol):
+    """Makes a function a task, whose result is what the function returns or is awaited for."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class App:
@@ -95,7 +111,7 @@ class App:
         self.url, self.name = url, checked_name(name, "name")
         self.namespace = checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
-        self.tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: dict[str, AnyTask] = {}
         self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
         self.quotas: dict[str, Quota] = {}
@@ -103,9 +119,11 @@ class App:
         self._ages = ages(retention, "retention")
         self.retention = merged(RetentionPolicy(), self._ages)
         self.layers = checked(layers)
-        self.around: Callable[[EngineProtocol], EngineProtocol] = self._layered
+        self.around: Callable[[EngineProtocol], EngineProtocol] = lambda engine: with_layers(
+            engine, *self.layers
+        )
         """Applied to every engine the app opens."""
-        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _unchanged
+        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda tags: tags
         """Applied to the tags of every submission."""
         self.given_engine = engine
         """The engine the app was given, by the constructor or by `use`."""
@@ -116,12 +134,17 @@ class App:
     # ---- declarations
 
     @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     @overload
-    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, **options: Unpack[TaskOptions]) -> Declare: ...
 
-    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., object] | None = None, **options: Unpack[TaskOptions]
+    ) -> object:
         """Declares a function as a task: `@app.task` or `@app.task(lane="mail", ...)`.
 
         An `async def` runs on the worker's event loop, a plain `def` in a thread. Arguments and
@@ -138,36 +161,28 @@ class App:
         - `retention`: how long its runs are kept after their end, default that of the app.
         """
         if function is not None:
-            return self._declared(function, options)
-        return lambda declared: self._declared(declared, options)
+            return self._declared(function, {})
+        return lambda declared: self._declared(declared, {**options})
 
-    def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        name = checked_name(options.get("name") or function.__name__, "name")
+    def _declared(self, function: Callable[..., object], options: dict[str, Any]) -> AnyTask:
+        name = checked_name(options.pop("name", None) or function.__name__, "name")
         where = f"task {name}"
         if name == JOIN:
             raise ConfigError(f"{where}: the name is reserved for ctx.children(...)")
         if name in self.tasks:
             raise ConfigError(f"{where}: already declared; give one of them another name=...")
-        unknown = options.keys() - TaskOptions.__annotations__.keys()
-        if unknown:
-            accepted = ", ".join(TaskOptions.__annotations__)
-            raise ConfigError(
-                f"{where}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
-            )
+        check_options(where, options, TaskOptions.__annotations__)
         retry = options.get("retry")
         if retry is not None and not isinstance(retry, Retry):
             raise ConfigError(f"{where}: retry: a Retry is accepted, got {retry!r:.80}")
-        made: Task[..., Any] = Task(
+        own_ages = ages(options.pop("retention", None), f"{where}: retention")
+        made: AnyTask = Task(
             self,
             function,
             name=name,
-            lane=lane_id(options.get("lane", "default")),
-            retry=retry,
-            timeout=options.get("timeout"),
-            priority=options.get("priority", 0),
-            requires=options.get("requires", ()),
-            quota=self._quota_of(where, options.get("quota")),
-            retention=merged(ages(options.get("retention"), f"{where}: retention"), self._ages),
+            quota=self._quota_of(where, options.pop("quota", None)),
+            retention=merged(own_ages, self._ages),
+            **options,
         )
         self.tasks[name] = made
         return made
@@ -253,7 +268,7 @@ class App:
         The quota is created when the app connects. An existing one gets these limits.
         """
         made = Quota(name, requests, per, concurrent, lane, tag)
-        made.checked(self.namespace)
+        made.creation(self.namespace)
         if name in self.quotas:
             raise ConfigError(f"quota {name}: already declared; give one of them another name")
         self.quotas[name] = made
@@ -296,9 +311,6 @@ class App:
         """Opens a further connection, for another event loop. The caller closes it."""
         return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
 
-    def _layered(self, engine: EngineProtocol) -> EngineProtocol:
-        return with_layers(engine, *self.layers)
-
     def use(self, engine: EngineProtocol | None) -> EngineProtocol | None:
         """For tests: makes the app use this engine, or with None its own again.
 
@@ -326,7 +338,7 @@ class App:
 
     # ---- tasks and runs
 
-    def named(self, task: str) -> Task[..., Any]:
+    def named(self, task: str) -> AnyTask:
         """The declared task of this name. Raises UnknownTask."""
         found = self.tasks.get(task)
         if found is None:
@@ -334,22 +346,13 @@ class App:
             raise UnknownTask(f"task {task}: not declared here; declared: {known}")
         return found
 
-    def runnable(self, kind: str) -> Task[..., Any] | None:
+    def runnable(self, kind: str) -> AnyTask | None:
         """The task that a worker runs for executions of this kind."""
         return self._join_task if kind == JOIN else self.tasks.get(kind)
 
     @cached_property
-    def _join_task(self) -> Task[..., Any]:
-        return Task(
-            self,
-            join_function(self),
-            name=JOIN,
-            lane="default",
-            retry=JOIN_RETRY,
-            timeout=None,
-            priority=0,
-            requires=(),
-        )
+    def _join_task(self) -> AnyTask:
+        return Task(self, join_function(self), name=JOIN, retry=JOIN_RETRY)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A handle to an existing run, by its id.
@@ -379,7 +382,3 @@ class App:
     def capabilities(self) -> list[str]:
         """The capabilities a worker offers that has all of its tasks."""
         return [capability_of(name) for name in self.tasks]
-
-
-def _unchanged(tags: Mapping[str, str]) -> Mapping[str, str]:
-    return tags

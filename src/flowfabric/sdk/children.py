@@ -21,7 +21,7 @@ from msgspec import Raw, Struct, structs
 
 from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
+from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import ENDED, GraphEdge, SubmitFlowArgs
 from flowfabric.model.flow_links import Member, Parent
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
@@ -161,13 +161,11 @@ async def _ends(session: Session, wanted: Family) -> list[Ended]:
         await _replay_cancelled(session, wanted)
         if await _are_over(session, wanted):
             return await _read(session, wanted.ids)
-    await session.ask(
-        wanted.name, partial(session.engine.submit_flow, await _flow(session, wanted))
-    )
+    engine, handle, flow = session.engine, session.work.handle, await _flow(session, wanted)
+    await session.ask(wanted.name, lambda: engine.submit_flow(flow))
     while True:
         made = await session.ask(
-            wanted.name,
-            partial(session.engine.create_waitpoint, session.work.handle, wanted.waitpoint),
+            wanted.name, lambda: engine.create_waitpoint(handle, wanted.waitpoint)
         )
         if await _are_over(session, wanted):
             return await _read(session, wanted.ids)
@@ -179,39 +177,37 @@ async def _ends(session: Session, wanted: Family) -> list[Ended]:
             continuation_metadata_pointer=wanted.waitpoint,
             idempotency_key=f"{wanted.waitpoint}:{made.waitpoint_id}",
         )
-        answer = await session.ask(
-            wanted.name, partial(session.engine.suspend, session.work.handle, args)
-        )
+        answer = await session.ask(wanted.name, partial(engine.suspend, handle, args))
         if not isinstance(answer, ConditionMet):
             raise session.park()
 
 
+async def _members(session: Session, wanted: Family) -> dict[ExecutionId, Member]:
+    engine = session.engine
+    members = await session.ask(wanted.name, lambda: engine.flow_members(wanted.flow_id))
+    return {member.id: member for member in members}
+
+
 async def _replay_cancelled(session: Session, wanted: Family) -> None:
     """After a replay of the parent: replays the children that its end had cancelled."""
-    members = await session.ask(wanted.name, partial(session.engine.flow_members, wanted.flow_id))
-    ours = set(wanted.ids)
+    members = await _members(session, wanted)
     cancelled = [
-        member.id
-        for member in members
-        if member.id in ours and member.terminal_outcome == "cancelled"
+        ident
+        for ident in wanted.ids
+        if ident in members and members[ident].terminal_outcome == "cancelled"
     ]
     for ident, end in zip(cancelled, await _read(session, cancelled), strict=True):
         if end.reason == PARENT_ENDED:
+            replay = ReplayExecutionArgs(execution_id=ident)
             with suppress(StateError):  # replayed by an earlier run of the parent
-                await session.ask(
-                    wanted.name,
-                    partial(
-                        session.engine.replay_execution, ReplayExecutionArgs(execution_id=ident)
-                    ),
-                )
+                await session.ask(wanted.name, partial(session.engine.replay_execution, replay))
 
 
 async def _are_over(session: Session, wanted: Family) -> bool:
     """Whether all have ended. Raises if an earlier run submitted other children here."""
-    members = await session.ask(wanted.name, partial(session.engine.flow_members, wanted.flow_id))
-    if not members:
+    found = await _members(session, wanted)
+    if not found:
         return False
-    found: dict[ExecutionId, Member] = {member.id: member for member in members}
     for at, ident in enumerate(wanted.ids):
         if ident not in found:
             raise StepError(
@@ -233,9 +229,7 @@ async def _read(session: Session, idents: Sequence[ExecutionId]) -> list[Ended]:
 
 
 async def _read_one(session: Session, ident: ExecutionId) -> Ended:
-    outcome: ExecutionOutcome | None = await session.ask(
-        CHILDREN, partial(session.engine.read_outcome, ident)
-    )
+    outcome = await session.ask(CHILDREN, lambda: session.engine.read_outcome(ident))
     if outcome is None:
         raise StepError(
             f"task {session.task}: child {ident} has been removed since it ended, and its result "
@@ -245,16 +239,14 @@ async def _read_one(session: Session, ident: ExecutionId) -> Ended:
         return Ended(outcome.terminal_outcome, outcome.reason)
     if outcome.result is None:
         return Ended("success")
-    return Ended(
-        "success", value=Raw(unsealed(session.app.codec, outcome.result, f"the result of {ident}"))
-    )
+    value = unsealed(session.app.codec, outcome.result, f"the result of {ident}")
+    return Ended("success", value=Raw(value))
 
 
 # ---- submitting
 
 
 async def _flow(session: Session, wanted: Family) -> SubmitFlowArgs:
-    join = _join(session, wanted)
     nodes = []
     for call, ident in zip(wanted.calls, wanted.ids, strict=True):
         made = await call.options.dated_by(
@@ -263,8 +255,8 @@ async def _flow(session: Session, wanted: Family) -> SubmitFlowArgs:
         nodes.append(structs.replace(made, tags={**made.tags, "parent.run": str(session.id)}))
     return SubmitFlowArgs(
         flow_id=wanted.flow_id,
-        nodes=[*nodes, join],
-        edges=[GraphEdge(ident, join.execution_id, dependency_kind=ENDED) for ident in wanted.ids],
+        nodes=[*nodes, _join(session, wanted)],
+        edges=[GraphEdge(ident, wanted.join_id, dependency_kind=ENDED) for ident in wanted.ids],
         flow_kind=CHILDREN,
         namespace=session.app.namespace,
         parent=Parent(
@@ -305,28 +297,24 @@ def _join(session: Session, wanted: Family) -> CreateExecutionArgs:
 # ---- the join
 
 
-def join_function(app: App) -> Callable[[str, str], Coroutine[Any, Any, None]]:
+def join_function(app: App) -> Callable[[str, str], Coroutine[object, object, None]]:
     """The function of the task `JOIN`. Its parameter names are part of stored payloads."""
 
     async def join(parent: str, mailbox: str) -> None:
-        await _wake(app, parent, mailbox)
+        """Signals every waitpoint of that key. A parent without one reads the states itself."""
+        engine, run, after = await app.engine(), app.run(parent), None
+        source = str(_join_id(uuid5(run.id.uuid, mailbox)))
+        while True:
+            try:
+                page = await engine.list_pending_waitpoints(run.id, after)
+            except NotFound:
+                return
+            for waitpoint in page.items:
+                if waitpoint.waitpoint_key == mailbox:
+                    with suppress(NotFound, StateError):  # the parent has been resumed already
+                        await run.signal("ended", source=source, waitpoint=waitpoint.waitpoint_id)
+            after = page.next_cursor
+            if after is None:
+                return
 
     return join
-
-
-async def _wake(app: App, parent: str, waitpoint_key: str) -> None:
-    """Signals every waitpoint of that key. A parent without one reads the states itself."""
-    engine, run, after = await app.engine(), app.run(parent), None
-    source = str(_join_id(uuid5(run.id.uuid, waitpoint_key)))
-    while True:
-        try:
-            page = await engine.list_pending_waitpoints(run.id, after)
-        except NotFound:
-            return
-        for waitpoint in page.items:
-            if waitpoint.waitpoint_key == waitpoint_key:
-                with suppress(NotFound, StateError):  # the parent has been resumed already
-                    await run.signal("ended", source=source, waitpoint=waitpoint.waitpoint_id)
-        after = page.next_cursor
-        if after is None:
-            return

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
+
+Connect = Callable[[], Coroutine[object, object, EngineProtocol]]
 
 
 class Connection:
     """Opens one engine for any number of callers. After a failure the next caller retries."""
 
-    def __init__(self, app: str, connect: Callable[[], Awaitable[EngineProtocol]]) -> None:
+    def __init__(self, app: str, connect: Connect) -> None:
         self._app, self._connect = app, connect
         self._opening: asyncio.Task[EngineProtocol] | None = None
 
     async def engine(self) -> EngineProtocol:
         opening = self._opening
         if opening is None or _has_failed(opening):
-            opening = asyncio.create_task(self._opened(), name="flowfabric-connect")
+            opening = asyncio.create_task(self._connect(), name="flowfabric-connect")
             self._opening = opening
         elif opening.get_loop() is not asyncio.get_running_loop():
             raise ConfigError(
@@ -27,9 +29,6 @@ class Connection:
                 "or close it there first: `async with app:` or `await app.close()`"
             )
         return opening.result() if opening.done() else await asyncio.shield(opening)
-
-    async def _opened(self) -> EngineProtocol:
-        return await self._connect()
 
     def forget(self) -> asyncio.Task[EngineProtocol] | None:
         """The next call opens anew. Returns what was opened, or is being opened."""

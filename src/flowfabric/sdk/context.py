@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from flowfabric.model.budget import HardBreach, HardLimitAction, UsageDimensions
-from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
-from flowfabric.model.waitpoint import Condition, ReasonCode, Single
-from flowfabric.sdk.budgets import budget_id, unknown_budget_named
+from flowfabric.model.stream import (
+    AppendOutcome,
+    BestEffortLive,
+    Durable,
+    DurableSummary,
+    Frame,
+    FrameKind,
+)
+from flowfabric.model.waitpoint import (
+    APPROVED,
+    REJECTED,
+    Condition,
+    Count,
+    CountKind,
+    ReasonCode,
+    Single,
+)
 from flowfabric.sdk.children import CHILDREN, Call, check_calls, family, results
 from flowfabric.sdk.durations import Span, millis
-from flowfabric.sdk.exceptions import BudgetExceeded
+from flowfabric.sdk.exceptions import BudgetExceeded, StepError
 from flowfabric.sdk.invoke import call_user_code
+from flowfabric.sdk.limits import budget_id, unknown_budget_named
 from flowfabric.sdk.serialization import result_of, to_json
-from flowfabric.sdk.session import RunInfo
-from flowfabric.sdk.step_order import STEP
-from flowfabric.sdk.waiting import new_wait, wait_for, wait_for_decision
-from flowfabric.sdk.waitpoints import Decision, Notify, Signal
+from flowfabric.sdk.session import STEP, RunInfo
+from flowfabric.sdk.waits import Decision, Notify, Signal, decision, new_wait, wait_for
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Context(RunInfo):
@@ -37,9 +53,19 @@ class Context(RunInfo):
 
     # ---- steps
 
+    @overload
     def step(
-        self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Coroutine[Any, Any, Any]:
+        self, name: str, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[object, object, T]: ...
+
+    @overload
+    def step(
+        self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[object, object, T]: ...
+
+    def step(
+        self, name: str, function: Callable[..., object], *args: object, **kwargs: object
+    ) -> Coroutine[object, object, object]:
         """Calls `function(*args, **kwargs)` once per run and records its result.
 
         When the task runs again, the recorded result is returned and the function is not called.
@@ -62,10 +88,10 @@ class Context(RunInfo):
         self,
         position: int,
         name: str,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
+        function: Callable[..., object],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> object:
         session = self._session
         order = session.order
         try:
@@ -80,7 +106,7 @@ class Context(RunInfo):
 
     # ---- waits
 
-    def sleep(self, span: Span, *, name: str | None = None) -> Coroutine[Any, Any, None]:
+    def sleep(self, span: Span, *, name: str | None = None) -> Coroutine[object, object, None]:
         """Waits for `span`, such as `"30s"` or `"30d"`, without holding a worker's slot.
 
         The task stops here. Afterwards any worker runs it again from the top, and this call
@@ -113,7 +139,7 @@ class Context(RunInfo):
         path. Use it to poll.
         """
         session, wait_ms = self._session, millis(span, "delay")
-        session.check_finished()
+        session.order.check_finished()
         until = await session.now_ms() + wait_ms
         await session.ask("delay", lambda: session.engine.delay(session.work.handle, until))
         raise session.park()
@@ -126,8 +152,8 @@ class Context(RunInfo):
         timeout: Span | None = None,
         reason: ReasonCode = ReasonCode.WAITING_FOR_SIGNAL,
         notify: Notify | None = None,
-        payload: Any = Any,
-    ) -> Coroutine[Any, Any, list[Signal]]:
+        payload: object = Any,
+    ) -> Coroutine[object, object, list[Signal]]:
         """Waits at the waitpoint `name` without holding a worker's slot; returns the signals.
 
         Without a `condition` one signal of any name is enough. `notify` receives an
@@ -139,8 +165,8 @@ class Context(RunInfo):
             self._session,
             name,
             condition or Single(name),
+            reason,
             timeout=timeout,
-            reason=reason,
             notify=notify,
             payload=payload,
         )
@@ -154,10 +180,10 @@ class Context(RunInfo):
         distinct: bool = True,
         timeout: Span | None = None,
         notify: Notify | None = None,
-        payload: Any = Any,
+        payload: object = Any,
         on_reject: Literal["raise", "return"] = "raise",
         approvers: Sequence[str] = (),
-    ) -> Coroutine[Any, Any, Decision]:
+    ) -> Coroutine[object, object, Decision]:
         """Waits for `need` approvals (default 1) or one rejection, without holding a slot.
 
         With `distinct` (the default) the approvals must come from different people. The signals
@@ -167,21 +193,30 @@ class Context(RunInfo):
         A rejection raises Rejected; with `on_reject="return"` the decision has `approved=False`.
         After `timeout` (default: no limit) TimeoutError is raised.
         """
-        return wait_for_decision(
+        where = f"task {self.task}: approval {name!r}"
+        if on_reject not in ("raise", "return"):
+            raise StepError(f'{where}: on_reject: "raise" or "return", got {on_reject!r:.80}')
+        if approvers and need > len(approvers):
+            at_most = f"at most {len(approvers)}, one per approver"
+            raise StepError(f"{where}: need: {at_most}, got {need}")
+        unnamed = map(str, range(1, need + 1)) if distinct and need > 1 else ()
+        kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
+        wait = new_wait(
             self._session,
             name,
-            need=need,
-            distinct=distinct,
+            Count(need, kind, (name,), APPROVED, REJECTED),
+            ReasonCode.WAITING_FOR_APPROVAL,
             timeout=timeout,
             notify=notify,
             payload=payload,
-            on_reject=on_reject,
-            approvers=approvers,
+            names=(APPROVED, REJECTED),
+            approvers=tuple(approvers or unnamed),
         )
+        return decision(self._session, wait, on_reject, approvers)
 
     def children(
         self, *calls: Call, name: str | None = None, return_exceptions: bool = False
-    ) -> Coroutine[Any, Any, list[Any]]:
+    ) -> Coroutine[object, object, list[Any]]:
         """Runs other tasks and waits for all of them without holding a worker's slot.
 
         `await ctx.children(resize.call(1), resize.call(2))` returns their results in the order of
@@ -199,7 +234,7 @@ class Context(RunInfo):
 
     # ---- output
 
-    async def emit(self, data: Any, *, type: str = "", live: Span | None = None) -> None:
+    async def emit(self, data: object, *, type: str = "", live: Span | None = None) -> None:
         """Appends a frame to the run's stream: text, bytes, or a value with a JSON form.
 
         A frame has at most 65,536 bytes, and `type`, a label of yours, at most 64. Without `live`
@@ -213,23 +248,23 @@ class Context(RunInfo):
         else:
             raw, kind = to_json(data), FrameKind.Event
         mode = Durable() if live is None else BestEffortLive(millis(live, "live"))
-        frame, session = Frame(raw, kind, type, mode=mode), self._session
-        await session.ask(
-            "emit", lambda: session.engine.append_frame(session.work.handle, frame), twice=False
-        )
+        await self._append("emit", Frame(raw, kind, type, mode=mode))
 
-    async def patch(self, changes: Mapping[str, Any]) -> int:
+    async def patch(self, changes: Mapping[str, object]) -> int:
         """Merges `changes` into the run's summary document; null removes a key.
 
         Returns the document's new version, 1 for the first.
         """
         frame = Frame(to_json(changes), FrameKind.Event, mode=DurableSummary())
-        session = self._session
-        made = await session.ask(
-            "patch", lambda: session.engine.append_frame(session.work.handle, frame), twice=False
-        )
+        made = await self._append("patch", frame)
         assert made.summary_version is not None
         return made.summary_version
+
+    async def _append(self, what: str, frame: Frame) -> AppendOutcome:
+        session = self._session
+        return await session.ask(
+            what, lambda: session.engine.append_frame(session.work.handle, frame), twice=False
+        )
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
         """Records how far the run is: `percent` from 0 to 100, and a message."""

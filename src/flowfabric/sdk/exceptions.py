@@ -10,7 +10,7 @@ from flowfabric.model.policy import RetryPolicy
 from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
-    from flowfabric.sdk.waitpoints import Decision
+    from flowfabric.sdk.waits import Decision
 
 MAX_RETRIES = 1_000_000
 

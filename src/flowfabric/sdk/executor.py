@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,20 +14,104 @@ from typing import TYPE_CHECKING
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Work
-from flowfabric.sdk.active_run import ActiveRun
+from flowfabric.sdk.context import Context
+from flowfabric.sdk.exceptions import Parked, Retry
 from flowfabric.sdk.invoke import Invoker
 from flowfabric.sdk.lease_renewer import LeaseRenewer
+from flowfabric.sdk.producer import Slots
 from flowfabric.sdk.reporter import CompleteMany, Reporter
 from flowfabric.sdk.session import Session
-from flowfabric.sdk.slots import Slots
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
 
 log = logging.getLogger("flowfabric.worker")
 
+UNKNOWN_TASK_DELAY_MS, OUTAGE_DELAY_MS = 10_000, 1_000
 UNWIND_S = 10.0
 """How long cancelled tasks may take to clean up before their leases are left to expire."""
+
+
+class ActiveRun:
+    """Records why its asyncio task is cancelled; the cancellation itself carries no reason."""
+
+    def __init__(self, reporter: Reporter, session: Session) -> None:
+        self._reporter, self.session, self.context = reporter, session, Context(session)
+        self.thread: Future[object] | None = None
+        """The thread of a task that is not async, once it is started."""
+        self.previous: asyncio.Task[None] | None = None
+        """The handler of the same run under a lost lease; it ends before this one starts."""
+        self._is_ending = self._is_released = False
+
+    def lose(self, handler: asyncio.Task[None]) -> None:
+        """Stops the task because its lease is lost.
+
+        A run that waits or reports its end gives its lease away itself and is not interrupted.
+        """
+        if not self.session.is_parked and not self._is_ending:
+            self.session.lose()
+            handler.cancel()
+
+    def release(self, handler: asyncio.Task[None]) -> None:
+        """Stops the task because the worker stops; another worker continues it."""
+        if not self._is_ending:
+            self._is_released = True
+            handler.cancel()
+
+    async def refuse(self) -> None:
+        """This worker has no such task. The run is tried again later, maybe by another worker."""
+        log.error("the task of an execution is not declared here; given back", extra=self._fields())
+        self._end()
+        await self._reporter.give_back(self.session.work, UNKNOWN_TASK_DELAY_MS)
+
+    async def completed(self, retry: Retry | None, data: bytes | None) -> None:
+        self._end()
+        if self.session.is_parked:
+            log.error(
+                "a task caught the exception that makes it wait; it waits nevertheless",
+                extra=self._fields(),
+            )
+        elif not self.session.is_lost:
+            await self._reporter.completed(self.session.work, retry, data)
+
+    async def failed(self, retry: Retry | None, error: BaseException) -> None:
+        """Reports by the exception, and by what had happened to the run before it was raised."""
+        self._end()
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        if self.session.is_parked:
+            if not isinstance(error, Parked | BaseExceptionGroup):
+                log.error(
+                    "a task failed while it began to wait", exc_info=error, extra=self._fields()
+                )
+        elif self.session.is_lost:
+            log.warning("a task was stopped: its lease is lost", extra=self._fields())
+        elif self._is_released or error is self.session.outage:
+            self._warn_of_thread()
+            delay_ms = 0 if self._is_released else OUTAGE_DELAY_MS
+            await self._reporter.give_back(self.session.work, delay_ms)
+        else:
+            self._warn_of_thread()
+            await self._reporter.failed(self.session.work, retry, error)
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self.session.end()
+
+    def _warn_of_thread(self) -> None:
+        if self.thread is not None and not self.thread.done():
+            log.warning(
+                "a task that is not async cannot be stopped in its thread and runs on",
+                extra=self._fields(),
+            )
+
+    def _fields(self) -> dict[str, str | int]:
+        work = self.session.work
+        return {
+            "execution_id": str(work.execution_id),
+            "task": work.execution_kind,
+            "attempt": work.attempt_index,
+        }
 
 
 class Executor:
@@ -66,7 +151,7 @@ class Executor:
             if run.previous is not None:
                 await asyncio.wait({run.previous})
             value = await self._invoker.call(run, task)
-            run.session.check_finished()
+            run.session.order.check_finished()
             data = self._invoker.sealed_result(task, value)
         except BaseException as error:
             await run.failed(task.retry, error)

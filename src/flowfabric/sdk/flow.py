@@ -17,7 +17,7 @@ from flowfabric.sdk.run import Run
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
-    from flowfabric.sdk.task import Task
+    from flowfabric.sdk.task import AnyTask
 
 
 class Node(Run[Any]):
@@ -100,10 +100,10 @@ class FlowBuilder:
 
     def add(
         self,
-        task: Task[..., Any],
-        *args: Any,
+        task: AnyTask,
+        *args: object,
         after: Node | Group | Iterable[Node] = (),
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Node:
         """Adds a run of `task` with these arguments.
 

@@ -20,8 +20,8 @@ from flowfabric.sdk.inputs import Stored, chosen, results_wanted
 from flowfabric.sdk.serialization import sealed, unsealed
 
 if TYPE_CHECKING:
-    from flowfabric.sdk.active_run import ActiveRun
     from flowfabric.sdk.app import App, Middleware
+    from flowfabric.sdk.executor import ActiveRun
     from flowfabric.sdk.session import Session
     from flowfabric.sdk.task import AnyTask
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
@@ -12,15 +12,62 @@ from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ConfigError, ValidationError, ValidationKind
 from flowfabric.ids import tag_key_is_valid
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.policy import TASK
+from flowfabric.model.policy import TASK, RetentionPolicy
 from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
     from flowfabric.engine.protocol import EngineProtocol
     from flowfabric.sdk.exceptions import Retry
-    from flowfabric.sdk.retention import Retention
 
+SHORTEST_RETENTION_MS = 1_000
 CatchUp = Literal["skip", "one", "all"]
+
+
+class Retention(Struct, frozen=True):
+    """How long a run is kept after its end, from `"1s"` to ten years.
+
+    `completed` applies to completed, cancelled and skipped runs, `failed` to failed and expired
+    ones. None is the app's age, or else the engine's: 24 hours and 7 days.
+    """
+
+    completed: Span | None = None
+    failed: Span | None = None
+
+
+def ages(given: Span | Retention | None, field: str) -> RetentionPolicy:
+    """A single span applies after any end."""
+    both = given if isinstance(given, Retention) else Retention(given, given)
+    return RetentionPolicy(
+        _age(both.completed, f"{field}.completed", given),
+        _age(both.failed, f"{field}.failed", given),
+    )
+
+
+def merged(own: RetentionPolicy, app: RetentionPolicy) -> RetentionPolicy | None:
+    """The task's ages, and the app's where the task has none."""
+    found = RetentionPolicy(
+        app.completed_ms if own.completed_ms is None else own.completed_ms,
+        app.failed_ms if own.failed_ms is None else own.failed_ms,
+    )
+    return None if found == RetentionPolicy() else found
+
+
+def age_ms(span: Span, field: str) -> int:
+    found = millis(span, field)
+    if found < SHORTEST_RETENTION_MS:
+        raise ConfigError(
+            f"{field}: at least 1s, so that a result can be read before it is removed; "
+            f"got {span!r:.80}"
+        )
+    return found
+
+
+def _age(span: Span | None, field: str, given: object) -> int | None:
+    return (
+        None
+        if span is None
+        else age_ms(span, field if isinstance(given, Retention) else field.rpartition(".")[0])
+    )
 
 
 class TaskOptions(TypedDict, total=False):
@@ -56,6 +103,14 @@ def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
     return tags
 
 
+def check_options(where: str, given: Iterable[str], accepted: Collection[str]) -> None:
+    unknown = sorted(name for name in given if name not in accepted)
+    if unknown:
+        raise ConfigError(
+            f"{where}: {', '.join(unknown)}: unknown option; accepted are {', '.join(accepted)}"
+        )
+
+
 class Options(Struct, frozen=True):
     """Options of one submission; `Task.submit` describes them."""
 
@@ -70,9 +125,10 @@ class Options(Struct, frozen=True):
     connection: Any = None
 
     @classmethod
-    def taken_from(cls, kwargs: dict[str, Any]) -> Options:
+    def taken_from(cls, kwargs: dict[str, object]) -> Options:
         """Removes the options from the keyword arguments of a submission."""
-        return cls(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        own: dict[str, Any] = {name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()}
+        return cls(**own)
 
     def check_member(self, where: str, kind: str) -> None:
         """For a run that is created together with others: a child, or a node of a flow."""

@@ -1,4 +1,4 @@
-"""Claims executions for the free slots of a worker."""
+"""Claims executions for the free slots of a worker, which is registered with the engine."""
 
 from __future__ import annotations
 
@@ -7,16 +7,64 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec import Struct
+
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError
 from flowfabric.model.event import LEASE_EVENTS
-from flowfabric.model.lease import MAX_CLAIM_BATCH, Handle, Work
-from flowfabric.sdk.registration import Registration
+from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Handle, Work
+from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.retry import passes
-from flowfabric.sdk.slots import Slots
 from flowfabric.store.wakeups import WorkWaiter
 
 log = logging.getLogger("flowfabric.worker")
+
+SHORTEST_TTL_MS = 1_000
+
+
+class Registration(Struct):
+    """Who a worker is to the engine, and what it can run."""
+
+    worker_id: str
+    instance_id: str
+    namespace: str
+    lanes: frozenset[str]
+    capabilities: tuple[str, ...]
+    lease_ms: int
+
+    def policy(self, wait_ms: int | None = None) -> ClaimPolicy:
+        return ClaimPolicy(self.worker_id, self.instance_id, self.lease_ms, wait_ms, self.namespace)
+
+    async def add(self, engine: EngineProtocol) -> None:
+        await engine.register_worker(
+            RegisterWorkerArgs(
+                worker_id=self.worker_id,
+                worker_instance_id=self.instance_id,
+                namespace=self.namespace,
+                lanes=self.lanes,
+                capabilities=frozenset(self.capabilities),
+                liveness_ttl_ms=max(self.lease_ms, SHORTEST_TTL_MS),
+            )
+        )
+
+    async def remove(self, engine: EngineProtocol) -> None:
+        """Capability routing notices at once, instead of after the entry's time to live."""
+        with suppress(EngineError):
+            await engine.mark_worker_dead(self.instance_id, "stopped", self.namespace)
+
+    async def beat(self, engine: EngineProtocol) -> None:
+        """Sends a heartbeat every third of the lease time; registers again after a removal."""
+        while True:
+            await asyncio.sleep(self.lease_ms / 3_000)
+            try:
+                answer = await engine.heartbeat_worker(self.instance_id, self.namespace)
+                if isinstance(answer, NotRegistered):
+                    await self.add(engine)
+            except EngineError as error:
+                log.warning("heartbeat failed; trying again", extra={"reason": str(error)})
+            except Exception:
+                log.exception("heartbeat failed; trying again")
+
 
 POLL_S = 5.0
 """An idle worker looks this often even without a wake-up."""
@@ -27,6 +75,50 @@ MAX_COMBINED = 64
 """A larger batch of completions does not claim: the call would hold up the work of all of it."""
 CALL_OFF_S = 2.0
 """How long a stopping worker waits for a pending claim on a server to return."""
+
+
+class Slots:
+    """Counts free slots. A claim reserves what it asks for.
+
+    The count is negative for a moment when a completion brings the next execution with it.
+    """
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self._reserved = 0
+        self._available = asyncio.Event()
+        self._available.set()
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether executions hold every slot, not counting reservations."""
+        return self.free + self._reserved <= 0
+
+    def reserve(self, count: int) -> None:
+        self._reserved += count
+        self.take(count)
+
+    def settle(self, reserved: int, claimed: int) -> None:
+        """Ends a reservation, of which `claimed` slots stay taken."""
+        self._reserved -= reserved
+        self.release(reserved - claimed)
+
+    def take(self, count: int) -> None:
+        self.free -= count
+        if self.free <= 0:
+            self._available.clear()
+
+    def release(self, count: int = 1) -> None:
+        self.free += count
+        if self.free > 0:
+            self._available.set()
+
+    async def wait(self) -> None:
+        """Until a slot is free, or `wake` is called."""
+        await self._available.wait()
+
+    def wake(self) -> None:
+        self._available.set()
 
 
 class Producer:

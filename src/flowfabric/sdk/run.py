@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from uuid import UUID, uuid4
 
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
@@ -72,13 +72,8 @@ class Run(Generic[R]):
                 if outcome.result is None
                 else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             )
-            return cast(R, self._decoded(data))
+            return cast(R, data if self.task is None else self.task.signature.decode_result(data))
         raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), outcome.reason)
-
-    def _decoded(self, data: bytes | None) -> Any:
-        if self.task is not None:
-            return self.task.signature.decode_result(data)
-        return data
 
     async def outcome(self) -> ExecutionOutcome:
         """Its state and, after its end, its stored result or failure. Does not wait."""
@@ -141,7 +136,7 @@ class Run(Generic[R]):
     async def signal(
         self,
         name: str,
-        payload: Any = None,
+        payload: object = None,
         *,
         source: str = "",
         waitpoint: UUID | None = None,

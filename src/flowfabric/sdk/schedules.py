@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
@@ -15,13 +17,83 @@ from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
-from flowfabric.sdk.cron import Cron
 from flowfabric.sdk.exceptions import IdempotencyConflict
-from flowfabric.sdk.options import CatchUp, ScheduleOptions
+from flowfabric.sdk.options import CatchUp, ScheduleOptions, check_options
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
-    from flowfabric.sdk.task import Task
+    from flowfabric.sdk.task import AnyTask
+
+
+FIELDS = 5
+MARGIN = timedelta(hours=3)
+"""Clocks are set back by less. A search that begins this much earlier treats a local time that
+occurs twice, or not at all, in the same way as every other search."""
+HOUR_MS = 3_600_000
+WINDOWS_MS = tuple(HOUR_MS * hours for hours in (1, 24, 32 * 24, 367 * 24, 9 * 366 * 24))
+_ACCEPTED = 'five fields, minute hour day month weekday, like "*/5 * * * *" or "30 2 * * MON-FRI"'
+
+
+class Cron(Struct, frozen=True):
+    """A validated cron line, made by `Cron.of(...)`."""
+
+    line: str
+    tz: str
+
+    @classmethod
+    def of(cls, line: object, tz: object, field: str) -> Cron:
+        from cronsim import CronSim, CronSimError
+
+        if not isinstance(line, str) or len(line.split()) != FIELDS or len(line) > 200:
+            raise ConfigError(f"{field}: cron: {_ACCEPTED}; got {line!r:.80}")
+        try:
+            zone = ZoneInfo(tz) if isinstance(tz, str) and tz else None
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            zone = None
+        if zone is None:
+            raise ConfigError(f"{field}: tz: a time zone like Europe/Paris or UTC; got {tz!r:.80}")
+        try:
+            next(CronSim(line, datetime(2024, 1, 1, tzinfo=zone)))
+        except (CronSimError, StopIteration, AssertionError) as error:
+            reason = f"{error} in it" if str(error) else "there is never such a day"
+            raise ConfigError(f"{field}: cron: {_ACCEPTED}; {reason}: {line!r:.80}") from None
+        return cls(line, zone.key)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.tz)
+
+    def between(self, after_ms: int, until_ms: int, limit: int) -> list[int]:
+        """The first `limit` ticks after `after_ms`, up to `until_ms`."""
+        from cronsim import CronSim
+
+        found: list[int] = []
+        begin = datetime.fromtimestamp(after_ms / 1_000, UTC) - MARGIN
+        for at in CronSim(self.line, begin.astimezone(self.zone)):
+            tick = round(at.timestamp() * 1_000)
+            if tick > until_ms or len(found) >= limit:
+                break
+            # Several local times in a gap of the clock are one tick, right behind the gap.
+            if tick > (found[-1] if found else after_ms):
+                found.append(tick)
+        return found
+
+    def last(self, after_ms: int, until_ms: int) -> int | None:
+        """The latest tick in the interval, searched in growing windows from its end."""
+        for width in (*WINDOWS_MS, until_ms - after_ms):
+            begin = max(after_ms, until_ms - width)
+            ticks = self.between(begin, until_ms, width // 60_000 + 1)
+            if ticks or begin == after_ms:
+                return ticks[-1] if ticks else None
+        return None
+
+    def following(self, after_ms: int) -> int | None:
+        """The next tick, within nine years."""
+        for begin, end in pairwise((0, *WINDOWS_MS)):
+            if ticks := self.between(after_ms + begin, after_ms + end, 1):
+                return ticks[0]
+        return None
+
 
 log = logging.getLogger("flowfabric.schedule")
 
@@ -33,22 +105,16 @@ MAX_AT_ONCE = 500
 LONGEST_PAUSE_S, SHORTEST_PAUSE_S, ERROR_PAUSE_S = 30.0, 0.01, 1.0
 
 
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Made by `@app.schedule(...)`; `app.schedules` has them by name."""
 
-    def __init__(
-        self,
-        app: App,
-        task: Task[..., Any],
-        cron: Cron,
-        *,
-        name: str,
-        catch_up: CatchUp,
-        paused: bool,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        self.app, self.task, self.cron, self.name = app, task, cron, name
-        self.catch_up, self.paused, self.arguments = catch_up, paused, dict(arguments)
+    app: App
+    task: AnyTask
+    cron: Cron
+    name: str
+    catch_up: CatchUp
+    paused: bool
+    arguments: Mapping[str, object]
 
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, {self.cron.line!r}, {self.cron.tz!r})"
@@ -74,7 +140,7 @@ class Schedule:
 
 
 def new_schedule(
-    app: App, task: Task[..., Any], line: object, tz: object, options: dict[str, Any]
+    app: App, task: AnyTask, line: object, tz: object, options: dict[str, Any]
 ) -> Schedule:
     """Checks everything, the arguments included, so that mistakes show at program start."""
     name = checked_name(options.get("name") or task.name, "name")
@@ -85,45 +151,28 @@ def new_schedule(
         raise ConfigError(f"{field}: already declared; give one of them another name=...")
     catch_up, paused = options.get("catch_up", "skip"), options.get("paused", False)
     arguments = options.get("arguments", {})
-    unknown = options.keys() - ScheduleOptions.__annotations__.keys()
-    if unknown:
-        accepted = ", ".join(("tz", *ScheduleOptions.__annotations__))
-        raise ConfigError(
-            f"{field}: {', '.join(sorted(unknown))}: unknown option; accepted are {accepted}"
-        )
+    check_options(field, options, ("tz", *ScheduleOptions.__annotations__))
     if catch_up not in get_args(CatchUp):
         raise ConfigError(f'{field}: catch_up: "skip", "one" or "all", got {catch_up!r:.80}')
     if not isinstance(paused, bool):
         raise ConfigError(f"{field}: paused: True or False, got {paused!r:.80}")
     task.payload((), arguments)
-    return Schedule(
-        app,
-        task,
-        Cron.of(line, tz, field),
-        name=name,
-        catch_up=catch_up,
-        paused=paused,
-        arguments=arguments,
-    )
+    return Schedule(app, task, Cron.of(line, tz, field), name, catch_up, paused, dict(arguments))
 
 
-class Due(Struct, frozen=True):
-    """The ticks to submit now, and the schedule's position afterwards."""
+def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> tuple[list[int], int]:
+    """The ticks to submit now, and the schedule's position afterwards.
 
-    ticks: list[int]
-    cursor_ms: int
-
-
-def due(cron: Cron, catch_up: CatchUp, cursor_ms: int, now_ms: int) -> Due:
-    """Ticks of the last minute are on time. `catch_up` decides about earlier, missed ones."""
+    Ticks of the last minute are on time. `catch_up` decides about earlier, missed ones.
+    """
     if catch_up == "all":
         ticks = cron.between(cursor_ms, now_ms, MAX_AT_ONCE)
-        return Due(ticks, now_ms if len(ticks) < MAX_AT_ONCE else ticks[-1])
+        return ticks, now_ms if len(ticks) < MAX_AT_ONCE else ticks[-1]
     ticks = cron.between(max(cursor_ms, now_ms - LATE_MS - 1), now_ms, MAX_AT_ONCE)
     if not ticks and catch_up == "one":
         latest = cron.last(cursor_ms, now_ms)
         ticks = [] if latest is None else [latest]
-    return Due(ticks, now_ms)
+    return ticks, now_ms
 
 
 class Ticker:
@@ -194,12 +243,12 @@ class Ticker:
             if schedule.cron.last(mark.cursor_ms, now_ms) is not None:
                 await self._engine.move_schedule(mark, now_ms)
             return 0
-        found = due(schedule.cron, schedule.catch_up, mark.cursor_ms, now_ms)
-        for tick in found.ticks:
+        ticks, cursor_ms = due(schedule.cron, schedule.catch_up, mark.cursor_ms, now_ms)
+        for tick in ticks:
             await self._submit(schedule, tick)
-        if found.ticks:
-            await self._engine.move_schedule(mark, found.cursor_ms)
-        return len(found.ticks)
+        if ticks:
+            await self._engine.move_schedule(mark, cursor_ms)
+        return len(ticks)
 
     async def _submit(self, schedule: Schedule, tick: int) -> None:
         tags = {

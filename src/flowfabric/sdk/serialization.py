@@ -170,13 +170,7 @@ class Signature(Generic[T]):
         except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self._name}: {self._culprit(given)}: {error}") from None
         self._checked(raw, set(later))
-        data = to_json({**given, RESULTS: later}) if later else raw
-        if len(data) > MAX_PAYLOAD_BYTES:
-            raise PayloadError(
-                f"task {self._name}: its arguments: {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} "
-                "are stored"
-            )
-        return data
+        return to_json({**given, RESULTS: later}) if later else raw
 
     def digest(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         """Equal for equal arguments, by position or by name, in any order of dicts and sets.
@@ -252,11 +246,6 @@ class Signature(Generic[T]):
             data = to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self._name}: its result cannot be stored: {error}") from None
-        if len(data) > MAX_PAYLOAD_BYTES:
-            raise PayloadError(
-                f"task {self._name}: its result: {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} "
-                "are stored"
-            )
         self._check_result(data)
         return data
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from functools import partial, wraps
 from queue import Empty, SimpleQueue
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-from msgspec import Struct
+from typing import Concatenate, ParamSpec, TypeVar, overload
 
 from flowfabric.sdk.context import Context as AsyncContext
 from flowfabric.sdk.exceptions import StepError
 from flowfabric.sdk.invoke import call_in_thread, is_async
 from flowfabric.sdk.session import RunInfo, Session
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
 T = TypeVar("T")
 LOOP_CHECK_S = 1.0
 """How often a waiting thread checks that its event loop is still open."""
-_COROUTINE = "Coroutine[Any, Any, "
+_COROUTINE = "Coroutine[object, object, "
 _ITERATOR = "AsyncIterator["
 
 
@@ -52,27 +49,21 @@ def presented(call: F, source: Callable[..., object]) -> F:
     return call
 
 
-class _Request(Struct, frozen=True):
-    """A plain function of the user's, to be called in the waiting thread."""
-
-    call: Callable[[], Any]
-    answer: asyncio.Future[Any]
-
-
-_Inbox = SimpleQueue[_Request | Future[Any]]
+_Inbox = SimpleQueue[Callable[[], None] | None]
+"""Calls for the waiting thread; None when the work it waits for is done."""
 
 
 def _from_any_thread(
-    method: Callable[Concatenate[AsyncContext, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[AsyncContext, P], Coroutine[object, object, T]],
 ) -> Callable[Concatenate[Context, P], T]:
     def call(self: Context, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._call(method.__name__, lambda: method(self._inner, *args, **kwargs))
+        return self._call(method.__name__, lambda: method(self._inner, *args, **kwargs), _Inbox())
 
     return presented(call, method)
 
 
 def _in_order(
-    method: Callable[Concatenate[AsyncContext, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[AsyncContext, P], Coroutine[object, object, T]],
 ) -> Callable[Concatenate[Context, P], T]:
     """For steps and waits: only in the task's own thread, and never inside each other."""
 
@@ -108,8 +99,18 @@ class Context(RunInfo):
 
     # ---- steps and waits: in the task's own thread
 
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    @overload
+    def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
     @documented(AsyncContext.step)
-    def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def step(
+        self, name: str, function: Callable[..., object], *args: object, **kwargs: object
+    ) -> object:
         what, inbox = f"step {name!r}", _Inbox()
         there = self._handed_over(function, inbox, what)
         return self._call_in_order(
@@ -131,7 +132,7 @@ class Context(RunInfo):
     # ---- between the thread and the event loop
 
     def _call_in_order(
-        self, what: str, work: Callable[[], Coroutine[Any, Any, T]], inbox: _Inbox
+        self, what: str, work: Callable[[], Coroutine[object, object, T]], inbox: _Inbox
     ) -> T:
         where = f"task {self.task}: {what}"
         if threading.get_ident() != self._thread:
@@ -147,8 +148,8 @@ class Context(RunInfo):
     def _call(
         self,
         what: str,
-        work: Callable[[], Coroutine[Any, Any, T]],
-        inbox: _Inbox | None = None,
+        work: Callable[[], Coroutine[object, object, T]],
+        inbox: _Inbox,
     ) -> T:
         """Runs the work on the event loop; the waiting thread serves requests meanwhile."""
         if asyncio._get_running_loop() is self._loop:
@@ -157,26 +158,25 @@ class Context(RunInfo):
                 "an async def takes flowfabric.Context"
             )
 
-        async def answer() -> tuple[T | None, BaseException | None]:
+        async def answer() -> tuple[list[T], BaseException | None]:
             try:
                 self._session.check_active(what)
-                return await work(), None
+                return [await work()], None
             except BaseException as error:  # returned: a cancelled future would drop its message
-                return None, error
+                return [], error
 
         try:
-            done = self._waited(what, answer(), _Inbox() if inbox is None else inbox)
-            value, error = done.result()
+            value, error = self._waited(what, answer(), inbox).result()
         except CancelledError:
             raise self._gone(what) from None
         if error is not None:
             raise error
-        result: T = value
-        return result
+        return value[0]
 
-    def _waited(self, what: str, answer: Coroutine[Any, Any, Any], inbox: _Inbox) -> Future[Any]:
+    def _waited(self, what: str, answer: Coroutine[object, object, T], inbox: _Inbox) -> Future[T]:
         try:
-            asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(inbox.put)
+            done = asyncio.run_coroutine_threadsafe(answer, self._loop)
+            done.add_done_callback(lambda _: inbox.put(None))
         except RuntimeError:
             answer.close()
             raise self._gone(what) from None
@@ -188,51 +188,44 @@ class Context(RunInfo):
                     answer.close()
                     raise self._gone(what) from None
                 continue
-            if isinstance(found, Future):
-                return found
-            self._serve(found)
+            if found is None:
+                return done
+            found()
 
     def _gone(self, what: str) -> asyncio.CancelledError:
         return asyncio.CancelledError(f"task {self.task}: {what}: its worker has stopped")
 
     def _handed_over(
-        self, function: Callable[..., Any], inbox: _Inbox, what: str
-    ) -> Callable[..., Any]:
+        self, function: Callable[..., object], inbox: _Inbox, what: str
+    ) -> Callable[..., object]:
         """For the event loop: a function that has this one called in the waiting thread."""
         if is_async(function):
             return function
 
-        def run(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        def run(answer: Future[object], call: Callable[[], object]) -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
             self._inside = what
             try:
-                return call_in_thread(function, args, kwargs)
+                answer.set_result(call())
+            except BaseException as error:
+                answer.set_exception(error)
             finally:
                 self._inside = ""
 
         @wraps(function)
-        async def handed_over(*args: Any, **kwargs: Any) -> Any:
-            answer = self._loop.create_future()
-            inbox.put(_Request(partial(run, args, kwargs), answer))
-            found = await answer
+        async def handed_over(*args: object, **kwargs: object) -> object:
+            answer: Future[object] = Future()
+            inbox.put(partial(run, answer, partial(call_in_thread, function, args, kwargs)))
+            found = await asyncio.wrap_future(answer)
             return await found if inspect.isawaitable(found) else found
 
         return handed_over
 
-    def _serve(self, request: _Request) -> None:
-        try:
-            reply: Callable[[], None] = partial(request.answer.set_result, request.call())
-        except BaseException as error:
-            reply = partial(request.answer.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(_unless_done, request.answer, reply)
 
-
-def _unless_done(answer: asyncio.Future[Any], reply: Callable[[], None]) -> None:
-    if not answer.done():
-        reply()
-
-
-def thread_function(function: Callable[..., T], arguments: Mapping[str, Any]) -> Callable[..., T]:
+def thread_function(
+    function: Callable[..., T], arguments: Mapping[str, object]
+) -> Callable[..., T]:
     """The function, which first makes its thread that of the context among its arguments."""
     for context in arguments.values():
         if isinstance(context, Context):
@@ -241,7 +234,7 @@ def thread_function(function: Callable[..., T], arguments: Mapping[str, Any]) ->
         return function
 
     @wraps(function)
-    def entered(**kwargs: Any) -> T:
+    def entered(**kwargs: object) -> T:
         context.enter()
         return function(**kwargs)
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from flowfabric.errors import ConfigError
-from flowfabric.ids import ExecutionId
+from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
 from flowfabric.model.policy import (
@@ -26,7 +26,7 @@ from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import IdempotencyConflict, Retry
 from flowfabric.sdk.inputs import Stored
-from flowfabric.sdk.options import SUBMIT_OPTIONS, Options, capability_of, checked_tags
+from flowfabric.sdk.options import Options, capability_of, checked_tags
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Signature, sealed
 from flowfabric.sdk.sync_context import Context as SyncContext
@@ -61,22 +61,18 @@ class Task(Generic[P, R]):
         function: Callable[..., Any],
         *,
         name: str,
-        lane: str,
-        retry: Retry | None,
-        timeout: Span | None,
-        priority: int,
-        requires: Iterable[str],
+        lane: str = "default",
+        retry: Retry | None = None,
+        timeout: Span | None = None,
+        priority: int = 0,
+        requires: Iterable[str] = (),
         quota: UUID | None = None,
         retention: RetentionPolicy | None = None,
     ) -> None:
-        self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
+        self.app, self.function, self.name = app, function, name
+        self.lane, self.retry, self.priority = lane_id(lane), retry, priority
+        self.requires, self.quota, self.retention = tuple(requires), quota, retention
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires, self.quota, self.retention = (
-            priority,
-            tuple(requires),
-            quota,
-            retention,
-        )
         self.is_async = inspect.iscoroutinefunction(function)
         context, other, mistake = (
             (Context, SyncContext, _NOT_SYNC)
@@ -93,7 +89,7 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Task({self.name!r})"
 
-    async def submit(self, /, *args: Any, **kwargs: Any) -> Run[R]:
+    async def submit(self, /, *args: object, **kwargs: object) -> Run[R]:
         """Submits one run with these arguments; a worker runs it.
 
         Arguments are checked against the function's type hints and stored as JSON, at most 1 MiB.
@@ -134,19 +130,17 @@ class Task(Generic[P, R]):
             seen if isinstance(answer, Created) else None,
         )
 
-    async def submit_many(self, many: Iterable[object], **kwargs: Any) -> list[Run[R]]:
+    async def submit_many(self, many: Iterable[object], **kwargs: object) -> list[Run[R]]:
         """Submits one run per item: a tuple of arguments, a dict by name, or a single argument.
 
         The options are those of `submit` except `key`, and apply to all. Every item is checked
         before the first is submitted. Up to 10,000 runs are created by one commit; more take
         several.
         """
-        unknown = kwargs.keys() - SUBMIT_OPTIONS
-        if unknown:
-            raise ConfigError(
-                f"task {self.name}: {', '.join(sorted(unknown))}: unknown option of submit_many()"
-            )
-        options = Options(**kwargs)
+        options = Options.taken_from(kwargs)
+        if kwargs:
+            unknown = ", ".join(sorted(kwargs))
+            raise ConfigError(f"task {self.name}: {unknown}: unknown option of submit_many()")
         if options.key is not None:
             raise ConfigError("key: a key belongs to one run; submit() accepts it")
         lane = options.lane or self.lane
@@ -169,7 +163,7 @@ class Task(Generic[P, R]):
             )
         return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
 
-    def call(self, /, *args: Any, detached: bool = False, **kwargs: Any) -> Call:
+    def call(self, /, *args: object, detached: bool = False, **kwargs: object) -> Call:
         """The task with its arguments, for `ctx.children(...)`.
 
         Accepts the options of `submit` except `key`, `key_ttl` and `connection`. A child that has

@@ -22,10 +22,8 @@ from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.executor import Executor
 from flowfabric.sdk.invoke import Invoker
 from flowfabric.sdk.lease_renewer import LeaseRenewer
-from flowfabric.sdk.producer import Producer
-from flowfabric.sdk.registration import Registration
+from flowfabric.sdk.producer import Producer, Registration, Slots
 from flowfabric.sdk.schedules import Ticker
-from flowfabric.sdk.slots import Slots
 
 MAX_CONCURRENCY = 10_000
 

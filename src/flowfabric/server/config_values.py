@@ -9,7 +9,7 @@ from flowfabric.connect import is_postgres
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.rules.waits.signing_keys import is_secret
-from flowfabric.sdk.retention import age_ms
+from flowfabric.sdk.options import age_ms
 from flowfabric.server.auth import MIN_TOKEN_LENGTH
 
 log = logging.getLogger("flowfabric.server")

@@ -1,20 +1,30 @@
-"""The app of a program without an event loop."""
+"""The app and the worker of a program without an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack, overload
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, Unpack, overload
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.app import App as AsyncApp
 from flowfabric.sdk.options import ScheduleOptions, TaskOptions
+from flowfabric.sdk.sync_context import documented
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
+from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
-from flowfabric.sync.bridge import Wrapper, blocking, documented, forwarded, wrapped
-from flowfabric.sync.flow import FlowBuilder
-from flowfabric.sync.run import Run
-from flowfabric.sync.task import Task, unwrapped
+from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
+from flowfabric.sync.runs import FlowBuilder, Run, Task, unwrapped
+
+
+class Declare(Protocol):
+    """As that of `flowfabric.App.task`."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class App(Wrapper[AsyncApp]):
@@ -36,13 +46,18 @@ class App(Wrapper[AsyncApp]):
         background.close_at_exit(self.inner)
 
     @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Task[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...
 
     @overload
-    def task(self, **options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, **options: Unpack[TaskOptions]) -> Declare: ...
 
     @documented(AsyncApp.task)
-    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., object] | None = None, **options: Unpack[TaskOptions]
+    ) -> object:
         if function is not None:
             return Task(self.inner.task(function))
         return lambda declared: Task(self.inner.task(**options)(declared))
@@ -66,12 +81,12 @@ class App(Wrapper[AsyncApp]):
     flow = wrapped(AsyncApp.flow, FlowBuilder)
     close = blocking(AsyncApp.close)
 
-    def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: Any, **kwargs: Any) -> Run[R]:
+    def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: object, **kwargs: object) -> Run[R]:
         """Submits a task of the `flowfabric.App` this app was made of; see `Task.submit`."""
         return Task(unwrapped(task)).submit(*args, **kwargs)
 
     def submit_many(
-        self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[Any], **options: Any
+        self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[object], **options: object
     ) -> list[Run[R]]:
         """Submits one run per item of `many`; see `Task.submit_many`."""
         return Task(unwrapped(task)).submit_many(many, **options)
@@ -82,3 +97,34 @@ class App(Wrapper[AsyncApp]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Worker(Wrapper[AsyncWorker]):
+    """Runs tasks on a background thread. `with Worker(app): ...` works beside your own code.
+
+    Takes the options of `flowfabric.Worker`. It handles no signals: for a process that only
+    runs tasks, use `flowfabric worker app.py`.
+    """
+
+    def __init__(self, app: App, **options: Any) -> None:
+        super().__init__(AsyncWorker(app.inner, **options))
+
+    @property
+    def done(self) -> int:
+        """How many executions have ended on this worker."""
+        return self.inner.done
+
+    @property
+    def running(self) -> int:
+        """How many executions are running on this worker."""
+        return self.inner.running
+
+    stop = blocking(AsyncWorker.stop)
+    run_until_idle = blocking(AsyncWorker.run_until_idle)
+
+    def __enter__(self) -> Worker:
+        background.call(self.inner.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

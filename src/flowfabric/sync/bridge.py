@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from flowfabric.sdk.sync_context import documented, presented
+from flowfabric.sdk.sync_context import presented
 from flowfabric.sync.background import background
-
-__all__ = ["Wrapper", "blocking", "documented", "forwarded", "iterating", "wrapped"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -26,45 +24,31 @@ class Wrapper(Generic[A]):
         return repr(self.inner)
 
 
-def blocking(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+def wrapped(
+    method: Callable[Concatenate[A, P], B], answer: Callable[[B], T]
 ) -> Callable[Concatenate[Wrapper[A], P], T]:
-    """The same method; the caller blocks until it has returned."""
+    """The same method of the async object, whose answer is passed through `answer`."""
 
     def call(self: Wrapper[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return background.call(method(self.inner, *args, **kwargs))
+        return answer(method(self.inner, *args, **kwargs))
 
     return presented(call, method)
+
+
+def forwarded(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[Wrapper[A], P], T]:
+    """The same method, which is not async there either."""
+    return wrapped(method, lambda answer: answer)
+
+
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate[Wrapper[A], P], T]:
+    """The same method; the caller blocks until it has returned."""
+    return wrapped(method, background.call)
 
 
 def iterating(
     method: Callable[Concatenate[A, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[Wrapper[A], P], Iterator[T]]:
     """The same method; the caller iterates without `async`."""
-
-    def call(self: Wrapper[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return background.iterate(method(self.inner, *args, **kwargs))
-
-    return presented(call, method)
-
-
-def forwarded(
-    method: Callable[Concatenate[A, P], T],
-) -> Callable[Concatenate[Wrapper[A], P], T]:
-    """The same method, which is not async there either."""
-
-    def call(self: Wrapper[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(self.inner, *args, **kwargs)
-
-    return presented(call, method)
-
-
-def wrapped(
-    method: Callable[Concatenate[A, P], B], kind: Callable[[B], T]
-) -> Callable[Concatenate[Wrapper[A], P], T]:
-    """The same method, whose result is put into its blocking counterpart."""
-
-    def call(self: Wrapper[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return kind(method(self.inner, *args, **kwargs))
-
-    return presented(call, method)
+    return wrapped(method, background.iterate)

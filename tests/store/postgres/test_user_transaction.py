@@ -20,7 +20,7 @@ from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
 from flowfabric.plan import Applied, Refused
 from flowfabric.store.postgres.connections import Options
 from flowfabric.testing.conformance.helpers import LANE, execution, insert, uid
-from flowfabric.testing.conformance.late_refusals import add
+from flowfabric.testing.conformance.later_steps import add
 from tests.engine.helpers import claim, fields, new_id, parked, stored, worker
 
 from .helpers import engine_on, plain, until, world

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 
 from flowfabric.store.sqlite.registry import open_store
-from flowfabric.testing.conformance.helpers import execution, uid
-from flowfabric.testing.conformance.sweep import take
+from flowfabric.testing.conformance.helpers import execution, take, uid
 
 
 async def test_a_sweep_sees_what_was_committed_before_it_in_the_same_batch(tmp_path: Path) -> None:

@@ -7,151 +7,127 @@ from collections.abc import Callable
 
 import pytest
 
-from flowfabric.plan import (
-    Absent,
-    Add,
-    After,
-    Applied,
-    Arg,
-    Cond,
-    Delete,
-    Emit,
-    Form,
-    Insert,
-    Plan,
-    Refused,
-    Update,
-    Wake,
-)
+from flowfabric import plan as p
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-from flowfabric.testing.conformance.helpers import (
-    ATTEMPT,
-    BUMP,
-    EXEC,
-    GRANT,
-    KEY,
-    KEYS,
-    LANE,
-    LEASES,
-    SAME_KEY,
-    VERSIONED,
-    Rings,
-    count,
-    events,
-    execution,
-    get,
-    get_execution,
-    image,
-    insert,
-    on,
-    put,
-    uid,
+from flowfabric.testing.conformance import helpers as h
+
+_TOLD = p.Emit(
+    h.LEASES,
+    "acquired",
+    {"execution_id": p.After("execution_id"), "lease_epoch": p.After("lease_epoch")},
 )
 
-_TOLD = Emit(
-    LEASES, "acquired", {"execution_id": After("execution_id"), "lease_epoch": After("lease_epoch")}
-)
-
-_WAITING = {
-    "lifecycle_phase": "runnable",
-    "eligibility_state": "eligible_now",
-    "attempt_state": "pending_first_attempt",
-    "public_state": "waiting",
-    "created_at_ms": 1,
-}
-
-MOVE = Form(
+MOVE = p.Form(
     "t_move",
-    Update(EXEC, VERSIONED, {**BUMP, "priority": Arg("priority")}),
+    p.Update(h.EXEC, h.VERSIONED, {**h.BUMP, "priority": p.Arg("priority")}),
     _TOLD,
     returning=("version", "priority"),
 )
-ENTER = Form(
+ENTER = p.Form(
     "t_enter",
-    Insert(
-        EXEC,
-        {**{c: Arg(c) for c in ("partition_key", "execution_id", "lane_id")}, **_WAITING},
-        (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "=", "disabled"))),),
-    ),
-)
-RENAME = Form("t_rename", Update(EXEC, KEY, {"execution_kind": Arg("kind")}))
-COUNT = Form("t_count", Update(EXEC, KEY, {"retry_count": Add(1)}), returning=("retry_count",))
-REMOVE = Form("t_remove", Delete(EXEC, VERSIONED))
-OPEN_LANE = Form(
-    "t_open_lane",
-    Insert(
-        LANE,
-        {"lane_id": Arg("lane_id"), "registered_at_ms": 1, "registered_by": "t"},
+    p.Insert(
+        h.EXEC,
+        {**{c: p.Arg(c) for c in ("partition_key", "execution_id", "lane_id")}, **h.WAITING},
         (
-            Absent(
-                KEYS, (Cond("namespace", "=", "n"), Cond("idempotency_key", "=", Arg("closed_by")))
+            p.Absent(
+                h.LANE, (p.Cond("lane_id", "=", p.Arg("lane_id")), p.Cond("state", "=", "disabled"))
             ),
         ),
     ),
-    Wake("lanes"),
 )
-_ATTEMPT = {**SAME_KEY, "attempt_index": Arg("index")}
-LATE_INSERT = Form(
-    "t_late_insert", Update(EXEC, VERSIONED, BUMP), _TOLD, Insert(ATTEMPT, _ATTEMPT), Wake("late")
+RENAME = p.Form("t_rename", p.Update(h.EXEC, h.KEY, {"execution_kind": p.Arg("kind")}))
+COUNT = p.Form(
+    "t_count", p.Update(h.EXEC, h.KEY, {"retry_count": p.Add(1)}), returning=("retry_count",)
 )
-LATE_UPDATE = Form(
-    "t_late_update",
-    Update(EXEC, VERSIONED, BUMP),
+REMOVE = p.Form("t_remove", p.Delete(h.EXEC, h.VERSIONED))
+OPEN_LANE = p.Form(
+    "t_open_lane",
+    p.Insert(
+        h.LANE,
+        {"lane_id": p.Arg("lane_id"), "registered_at_ms": 1, "registered_by": "t"},
+        (
+            p.Absent(
+                h.KEYS,
+                (p.Cond("namespace", "=", "n"), p.Cond("idempotency_key", "=", p.Arg("closed_by"))),
+            ),
+        ),
+    ),
+    p.Wake("lanes"),
+)
+_ATTEMPT = {**h.SAME_KEY, "attempt_index": p.Arg("index")}
+LATE_INSERT = p.Form(
+    "t_late_insert",
+    p.Update(h.EXEC, h.VERSIONED, h.BUMP),
     _TOLD,
-    Update(
-        ATTEMPT,
-        (*(Cond(c, "=", v) for c, v in _ATTEMPT.items()), Cond("attempt_state", "=", Arg("state"))),
+    p.Insert(h.ATTEMPT, _ATTEMPT),
+    p.Wake("late"),
+)
+LATE_UPDATE = p.Form(
+    "t_late_update",
+    p.Update(h.EXEC, h.VERSIONED, h.BUMP),
+    _TOLD,
+    p.Update(
+        h.ATTEMPT,
+        (
+            *(p.Cond(c, "=", v) for c, v in _ATTEMPT.items()),
+            p.Cond("attempt_state", "=", p.Arg("state")),
+        ),
         {"attempt_state": "changed"},
     ),
 )
-LATE_UNLESS = Form(
+LATE_UNLESS = p.Form(
     "t_late_unless",
-    Update(EXEC, VERSIONED, BUMP),
+    p.Update(h.EXEC, h.VERSIONED, h.BUMP),
     _TOLD,
-    Insert(ATTEMPT, _ATTEMPT, (Absent(LANE, (Cond("lane_id", "=", Arg("unless_lane")),)),)),
+    p.Insert(
+        h.ATTEMPT, _ATTEMPT, (p.Absent(h.LANE, (p.Cond("lane_id", "=", p.Arg("unless_lane")),)),)
+    ),
 )
 
 
-def move(n: int, version: int = 0, priority: int = 5) -> Plan:
-    return MOVE(partition_key=0, execution_id=uid(n), version=version, priority=priority)
+def move(n: int, version: int = 0, priority: int = 5) -> p.Plan:
+    return MOVE(partition_key=0, execution_id=h.uid(n), version=version, priority=priority)
 
 
 async def _world(store: Store) -> None:
     """Three executions; the first has an attempt, a grant and an event."""
-    await put(store, execution(1), execution(2), execution(3))
-    await put(
+    await h.put(store, h.execution(1), h.execution(2), h.execution(3))
+    await h.put(
         store,
-        insert(ATTEMPT, execution_id=uid(1)),
-        insert(GRANT, execution_id=uid(1)),
-        insert(LANE, lane_id="taken"),
+        h.insert(h.ATTEMPT, execution_id=h.uid(1)),
+        h.insert(h.GRANT, execution_id=h.uid(1)),
+        h.insert(h.LANE, lane_id="taken"),
     )
-    await put(
+    await h.put(
         store,
-        insert(KEYS, namespace="n", idempotency_key="used"),
-        insert(LEASES, execution_id=uid(1)),
+        h.insert(h.KEYS, namespace="n", idempotency_key="used"),
+        h.insert(h.LEASES, execution_id=h.uid(1)),
     )
 
 
-REFUSED: dict[str, tuple[Callable[[], Plan], int]] = {
-    "insert of a key that exists": (lambda: execution(1, priority=9), 0),
+REFUSED: dict[str, tuple[Callable[[], p.Plan], int]] = {
+    "insert of a key that exists": (lambda: h.execution(1, priority=9), 0),
     "insert unless a row that exists": (lambda: OPEN_LANE(lane_id="new", closed_by="used"), 0),
     "update of no row": (lambda: move(99), 0),
     "update of another version": (lambda: move(1, version=1), 0),
     "update of another partition": (
-        lambda: RENAME(partition_key=7, execution_id=uid(1), kind="x"),
+        lambda: RENAME(partition_key=7, execution_id=h.uid(1), kind="x"),
         0,
     ),
-    "delete of no row": (lambda: on(REMOVE, 99, version=0), 0),
-    "delete of another version": (lambda: on(REMOVE, 1, version=3), 0),
-    "later insert of a key that exists": (lambda: on(LATE_INSERT, 1, version=0, index=0), 2),
+    "delete of no row": (lambda: h.on(REMOVE, 99, version=0), 0),
+    "delete of another version": (lambda: h.on(REMOVE, 1, version=3), 0),
+    "later insert of a key that exists": (lambda: h.on(LATE_INSERT, 1, version=0, index=0), 2),
     "later insert unless a row that exists": (
-        lambda: on(LATE_UNLESS, 2, version=0, index=0, unless_lane="taken"),
+        lambda: h.on(LATE_UNLESS, 2, version=0, index=0, unless_lane="taken"),
         2,
     ),
-    "later update of no row": (lambda: on(LATE_UPDATE, 2, version=0, index=0, state="created"), 2),
+    "later update of no row": (
+        lambda: h.on(LATE_UPDATE, 2, version=0, index=0, state="created"),
+        2,
+    ),
     "later update whose guard fails": (
-        lambda: on(LATE_UPDATE, 1, version=0, index=0, state="other"),
+        lambda: h.on(LATE_UPDATE, 1, version=0, index=0, state="other"),
         2,
     ),
 }
@@ -162,10 +138,10 @@ async def test_a_refused_plan_leaves_everything_untouched(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _world(store)
-    before, rings = await image(store), Rings(store, monkeypatch)
+    before, rings = await h.image(store), h.Rings(store, monkeypatch)
     make, step = REFUSED[name]
-    assert await store.commit(make()) == Refused(0, step)
-    assert await image(store) == before
+    assert await store.commit(make()) == p.Refused(0, step)
+    assert await h.image(store) == before
     assert (rings.topics, rings.dues) == ([], [])
 
 
@@ -174,11 +150,16 @@ async def test_a_group_refused_by_its_last_plan_leaves_everything_untouched(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _world(store)
-    before, rings = await image(store), Rings(store, monkeypatch)
+    before, rings = await h.image(store), h.Rings(store, monkeypatch)
     make, step = REFUSED[name]
-    plans = [move(3), on(LATE_INSERT, 3, version=1, index=0), insert(LANE, lane_id="other"), make()]
-    assert await store.commit_together(plans) == Refused(3, step)
-    assert await image(store) == before
+    plans = [
+        move(3),
+        h.on(LATE_INSERT, 3, version=1, index=0),
+        h.insert(h.LANE, lane_id="other"),
+        make(),
+    ]
+    assert await store.commit_together(plans) == p.Refused(3, step)
+    assert await h.image(store) == before
     assert (rings.topics, rings.dues) == ([], [])
 
 
@@ -186,36 +167,37 @@ async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_ba
     store: Store,
 ) -> None:
     await _world(store)
-    before = await image(store)
-    assert await store.commit_together([on(REMOVE, 1, version=0), move(99)]) == Refused(1, 0)
-    assert await image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_together([h.on(REMOVE, 1, version=0), move(99)]) == p.Refused(
+            1, 0
+        )
 
 
 async def test_applied_contains_the_time_and_the_returning_columns(
     store: Store, clock: ManualClock
 ) -> None:
-    await put(store, execution(1))
+    await h.put(store, h.execution(1))
     clock.advance(5)
-    assert await store.commit(move(1, priority=8)) == Applied(clock.now_ms, (1, 8))
-    row = await get_execution(store, 1)
+    assert await store.commit(move(1, priority=8)) == p.Applied(clock.now_ms, (1, 8))
+    row = await h.get_execution(store, 1)
     assert (row["version"], row["priority"]) == (1, 8)
-    assert [e["event_type"] for e in await events(store, LEASES)] == ["acquired"]
+    assert [e["event_type"] for e in await h.events(store, h.LEASES)] == ["acquired"]
 
 
 async def test_a_plan_sent_twice_is_refused_the_second_time(store: Store) -> None:
-    await put(store, execution(1))
-    assert isinstance(await store.commit(move(1)), Applied)
-    assert await store.commit(move(1)) == Refused()
-    assert len(await events(store, LEASES)) == 1
+    await h.put(store, h.execution(1))
+    await h.commit(store, move(1))
+    assert await store.commit(move(1)) == p.Refused()
+    assert len(await h.events(store, h.LEASES)) == 1
 
 
 async def test_insert_keeps_given_values_and_fills_in_defaults(store: Store) -> None:
-    form = Form(
+    form = p.Form(
         "t_small_insert",
-        Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": 7, "registered_by": "me"}),
+        p.Insert(h.LANE, {"lane_id": p.Arg("lane"), "registered_at_ms": 7, "registered_by": "me"}),
     )
-    assert isinstance(await store.commit(form(lane="a")), Applied)
-    assert await get(store, LANE, "a") == {
+    await h.commit(store, form(lane="a"))
+    assert await h.get(store, h.LANE, "a") == {
         "lane_id": "a",
         "registered_at_ms": 7,
         "registered_by": "me",
@@ -226,9 +208,8 @@ async def test_insert_keeps_given_values_and_fills_in_defaults(store: Store) -> 
 
 async def test_later_update_applies_when_it_matches(store: Store) -> None:
     await _world(store)
-    answer = await store.commit(on(LATE_UPDATE, 1, version=0, index=0, state="created"))
-    assert isinstance(answer, Applied)
-    assert (await get(store, ATTEMPT, 0, uid(1), 0))["attempt_state"] == "changed"
+    await h.commit(store, h.on(LATE_UPDATE, 1, version=0, index=0, state="created"))
+    assert (await h.get(store, h.ATTEMPT, 0, h.uid(1), 0))["attempt_state"] == "changed"
 
 
 # ---- several plans
@@ -237,27 +218,26 @@ async def test_later_update_applies_when_it_matches(store: Store) -> None:
 async def test_commit_together_applies_all_and_returns_the_last_answer(
     store: Store, clock: ManualClock
 ) -> None:
-    await put(store, execution(1))
-    plans = [insert(LANE, lane_id="a"), on(COUNT, 1), move(1, priority=3)]
-    assert await store.commit_together(plans) == Applied(clock.now_ms, (1, 3))
-    assert (await get_execution(store, 1))["retry_count"] == 1
-    assert await count(store, LANE) == 1
+    await h.put(store, h.execution(1))
+    plans = [h.insert(h.LANE, lane_id="a"), h.on(COUNT, 1), move(1, priority=3)]
+    assert await store.commit_together(plans) == p.Applied(clock.now_ms, (1, 3))
+    assert (await h.get_execution(store, 1))["retry_count"] == 1
+    assert await h.count(store, h.LANE) == 1
 
 
 async def test_together_a_plan_sees_the_ones_before_it(store: Store) -> None:
-    await put(store, execution(1))
+    await h.put(store, h.execution(1))
     answer = await store.commit_together([move(1, 0), move(1, 1), move(1, 2, priority=9)])
-    assert isinstance(answer, Applied) and answer.row == (3, 9)
+    assert isinstance(answer, p.Applied) and answer.row == (3, 9)
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
 async def test_together_names_the_plan_that_was_refused(store: Store, bad: int) -> None:
-    await put(store, execution(1), execution(2), execution(3))
+    await h.put(store, h.execution(1), h.execution(2), h.execution(3))
     plans = [move(n) for n in (1, 2, 3)]
     plans[bad] = move(77)
-    before = await image(store)
-    assert await store.commit_together(plans) == Refused(bad, 0)
-    assert await image(store) == before
+    async with h.unchanged(store):
+        assert await store.commit_together(plans) == p.Refused(bad, 0)
 
 
 async def test_commit_many_of_no_plans_returns_no_answers(store: Store) -> None:
@@ -267,111 +247,113 @@ async def test_commit_many_of_no_plans_returns_no_answers(store: Store) -> None:
 async def test_many_answers_each_in_order_and_independently(
     store: Store, clock: ManualClock
 ) -> None:
-    await put(store, execution(1), execution(2))
+    await h.put(store, h.execution(1), h.execution(2))
     plans = [
         move(1),
         move(9),
         move(2, priority=1),
-        insert(LANE, lane_id="a"),
-        insert(LANE, lane_id="a"),
+        h.insert(h.LANE, lane_id="a"),
+        h.insert(h.LANE, lane_id="a"),
         move(1, 1, 4),
     ]
     now = clock.now_ms
     assert await store.commit_many(plans) == [
-        Applied(now, (1, 5)),
-        Refused(),
-        Applied(now, (1, 1)),
-        Applied(now),
-        Refused(),
-        Applied(now, (2, 4)),
+        p.Applied(now, (1, 5)),
+        p.Refused(),
+        p.Applied(now, (1, 1)),
+        p.Applied(now),
+        p.Refused(),
+        p.Applied(now, (2, 4)),
     ]
 
 
 async def test_many_inserts_with_duplicates_inside_keep_the_first_of_each(store: Store) -> None:
     numbers = [1, 2, 2, 3, 1, 4]
-    answers = await store.commit_many([execution(n, priority=at) for at, n in enumerate(numbers)])
-    assert [isinstance(a, Applied) for a in answers] == [True, True, False, True, False, True]
-    assert [(await get_execution(store, n))["priority"] for n in (1, 2, 3, 4)] == [0, 1, 3, 5]
+    answers = await store.commit_many([h.execution(n, priority=at) for at, n in enumerate(numbers)])
+    assert h.applied(answers) == [True, True, False, True, False, True]
+    assert [(await h.get_execution(store, n))["priority"] for n in (1, 2, 3, 4)] == [0, 1, 3, 5]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 127])
 async def test_many_inserts_of_any_number_are_all_written(store: Store, n: int) -> None:
-    answers = await store.commit_many([execution(k, priority=k) for k in range(n)])
-    assert all(isinstance(a, Applied) for a in answers)
-    assert [(await get_execution(store, k))["priority"] for k in range(n)] == list(range(n))
+    answers = await store.commit_many([h.execution(k, priority=k) for k in range(n)])
+    assert all(h.applied(answers))
+    assert [(await h.get_execution(store, k))["priority"] for k in range(n)] == list(range(n))
 
 
 async def test_many_inserts_are_refused_individually_by_their_guards(store: Store) -> None:
-    await put(store, insert(LANE, lane_id="shut", state="disabled"))
+    await h.put(store, h.insert(h.LANE, lane_id="shut", state="disabled"))
     plans = [
-        ENTER(partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
+        ENTER(partition_key=0, execution_id=h.uid(n), lane_id="shut" if n % 3 == 0 else "open")
         for n in range(1, 40)
     ]
     answers = await store.commit_many(plans)
-    assert [isinstance(a, Applied) for a in answers] == [n % 3 != 0 for n in range(1, 40)]
-    assert await count(store, EXEC) == sum(n % 3 != 0 for n in range(1, 40))
+    assert h.applied(answers) == [n % 3 != 0 for n in range(1, 40)]
+    assert await h.count(store, h.EXEC) == sum(n % 3 != 0 for n in range(1, 40))
 
 
 async def test_many_inserts_of_events_number_them_in_order(store: Store) -> None:
-    await put(store, *(insert(LEASES, lease_epoch=n) for n in range(20)))
-    told = await events(store, LEASES)
+    await h.put(store, *(h.insert(h.LEASES, lease_epoch=n) for n in range(20)))
+    told = await h.events(store, h.LEASES)
     assert [e["lease_epoch"] for e in told] == list(range(20))
     assert [e["event_id"] for e in told] == sorted({e["event_id"] for e in told})
 
 
 async def test_a_row_twice_in_one_batch_the_second_sees_the_first(store: Store) -> None:
-    await put(store, execution(1), execution(2))
-    plans = [on(COUNT, 1), on(COUNT, 2), on(COUNT, 1), on(COUNT, 1), on(COUNT, 2)]
+    await h.put(store, h.execution(1), h.execution(2))
+    plans = [h.on(COUNT, 1), h.on(COUNT, 2), h.on(COUNT, 1), h.on(COUNT, 1), h.on(COUNT, 2)]
     answers = await store.commit_many(plans)
-    assert [a.row for a in answers if isinstance(a, Applied)] == [(1,), (1,), (2,), (3,), (2,)]
+    assert [a.row for a in answers if isinstance(a, p.Applied)] == [(1,), (1,), (2,), (3,), (2,)]
 
 
 async def test_versioned_plans_on_a_row_in_one_batch_follow_each_other(store: Store) -> None:
-    await put(store, execution(1))
+    await h.put(store, h.execution(1))
     answers = await store.commit_many([move(1, 0), move(1, 0), move(1, 1), move(1, 1), move(1, 2)])
-    assert [isinstance(a, Applied) for a in answers] == [True, False, True, False, True]
-    assert (await get_execution(store, 1))["version"] == 3
+    assert h.applied(answers) == [True, False, True, False, True]
+    assert (await h.get_execution(store, 1))["version"] == 3
 
 
 async def test_one_of_many_concurrent_callers_wins_a_version(store: Store) -> None:
-    await put(store, execution(1))
+    await h.put(store, h.execution(1))
     answers = await asyncio.gather(*(store.commit(move(1, 0, n)) for n in range(50)))
-    won = [n for n, a in enumerate(answers) if isinstance(a, Applied)]
+    won = [n for n, a in enumerate(answers) if isinstance(a, p.Applied)]
     assert won == [0]
-    assert (await get_execution(store, 1))["priority"] == 0
+    assert (await h.get_execution(store, 1))["priority"] == 0
 
 
 async def test_concurrent_additions_are_all_counted(store: Store) -> None:
-    await put(store, execution(1))
-    answers = await asyncio.gather(*(store.commit(on(COUNT, 1)) for _ in range(60)))
-    assert [a.row[0] for a in answers if isinstance(a, Applied)] == list(range(1, 61))
+    await h.put(store, h.execution(1))
+    answers = await asyncio.gather(*(store.commit(h.on(COUNT, 1)) for _ in range(60)))
+    assert [a.row[0] for a in answers if isinstance(a, p.Applied)] == list(range(1, 61))
 
 
-_TAKES_THE_KEY = Form(
+_TAKES_THE_KEY = p.Form(
     "t_takes_the_key",
-    Update(
-        EXEC, (*VERSIONED, Absent(KEYS, (Cond("namespace", "=", "only"),))), {**BUMP, "priority": 1}
+    p.Update(
+        h.EXEC,
+        (*h.VERSIONED, p.Absent(h.KEYS, (p.Cond("namespace", "=", "only"),))),
+        {**h.BUMP, "priority": 1},
     ),
-    Insert(
-        KEYS,
-        {"namespace": "only", "idempotency_key": Arg("own"), **SAME_KEY, "expires_at_ms": 1},
+    p.Insert(
+        h.KEYS,
+        {"namespace": "only", "idempotency_key": p.Arg("own"), **h.SAME_KEY, "expires_at_ms": 1},
     ),
     returning=("version",),
 )
-_BRINGS_THE_KEY = Form(
+_BRINGS_THE_KEY = p.Form(
     "t_brings_the_key",
-    Insert(
-        LANE,
-        {"lane_id": Arg("own"), "registered_at_ms": 1, "registered_by": "t"},
-        (Absent(KEYS, (Cond("namespace", "=", "only"),)),),
+    p.Insert(
+        h.LANE,
+        {"lane_id": p.Arg("own"), "registered_at_ms": 1, "registered_by": "t"},
+        (p.Absent(h.KEYS, (p.Cond("namespace", "=", "only"),)),),
     ),
-    Insert(
-        KEYS,
+    p.Insert(
+        h.KEYS,
         {
             "namespace": "only",
-            "idempotency_key": Arg("own"),
+            "idempotency_key": p.Arg("own"),
             "partition_key": 0,
-            "execution_id": Arg("id"),
+            "execution_id": p.Arg("id"),
             "expires_at_ms": 1,
         },
     ),
@@ -381,17 +363,19 @@ _BRINGS_THE_KEY = Form(
 async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_update(
     store: Store,
 ) -> None:
-    await put(store, execution(1), execution(2), execution(3))
+    await h.put(store, h.execution(1), h.execution(2), h.execution(3))
     answers = await store.commit_many(
-        [on(_TAKES_THE_KEY, n, version=0, own=f"k{n}") for n in (1, 2, 3)]
+        [h.on(_TAKES_THE_KEY, n, version=0, own=f"k{n}") for n in (1, 2, 3)]
     )
-    assert [isinstance(a, Applied) for a in answers] == [True, False, False]
-    assert await count(store, KEYS) == 1
+    assert h.applied(answers) == [True, False, False]
+    assert await h.count(store, h.KEYS) == 1
 
 
 async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_insert(
     store: Store,
 ) -> None:
-    answers = await store.commit_many([_BRINGS_THE_KEY(own=f"k{n}", id=uid(n)) for n in (1, 2, 3)])
-    assert [isinstance(a, Applied) for a in answers] == [True, False, False]
-    assert (await count(store, KEYS), await count(store, LANE)) == (1, 1)
+    answers = await store.commit_many(
+        [_BRINGS_THE_KEY(own=f"k{n}", id=h.uid(n)) for n in (1, 2, 3)]
+    )
+    assert h.applied(answers) == [True, False, False]
+    assert (await h.count(store, h.KEYS), await h.count(store, h.LANE)) == (1, 1)

@@ -2,75 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
-from flowfabric.plan import (
-    Absent,
-    AnyOf,
-    Applied,
-    Arg,
-    Cond,
-    Covered,
-    Form,
-    Guard,
-    Now,
-    Op,
-    Pick,
-    Refused,
-    Update,
-)
+from flowfabric import plan as p
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-from flowfabric.testing.conformance.helpers import (
-    EXEC,
-    KEY,
-    KEYS,
-    LANE,
-    execution,
-    get_execution,
-    image,
-    insert,
-    put,
-    uid,
-)
+from flowfabric.testing.conformance import helpers as h
 
 _COLUMN = "delay_until_ms"
 
 
-def guarded(name: str, *guards: Guard) -> Form:
-    return Form(f"t_if {name}", Update(EXEC, (*KEY, *guards), {"public_state": "done"}))
+def guarded(name: str, *guards: p.Guard) -> p.Form:
+    return p.Form(f"t_if {name}", p.Update(h.EXEC, (*h.KEY, *guards), {"public_state": "done"}))
 
 
-def swept(name: str, *guards: Guard) -> Form:
-    pick = Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, where=guards)
-    return Form(
+def swept(name: str, *guards: p.Guard) -> p.Form:
+    pick = p.Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, where=guards)
+    return p.Form(
         f"t_sweep_if {name}",
-        Update(EXEC, (), {"public_state": "done"}),
+        p.Update(h.EXEC, (), {"public_state": "done"}),
         pick=pick,
         returning=("execution_id",),
     )
 
 
 async def holds(
-    store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *, n: int = 1, **args: Any
+    store: Store,
+    guards: tuple[p.Guard, ...],
+    row: Mapping[str, object],
+    *,
+    n: int = 1,
+    **args: object,
 ) -> bool:
     """Whether a row under these guards is changed; a plan and a sweep must agree."""
-    await put(store, execution(n, **row))
-    before = await image(store)
+    await h.put(store, h.execution(n, **row))
+    before = await h.image(store)
     rows = await store.sweep(swept("x", *guards)(**args), 10)
-    assert rows in ([], [(uid(n),)])
-    assert (await get_execution(store, n))["public_state"] == ("done" if rows else "waiting")
+    assert rows in ([], [(h.uid(n),)])
+    assert (await h.get_execution(store, n))["public_state"] == ("done" if rows else "waiting")
     if not rows:
-        assert await image(store) == before
-    answer = await store.commit(guarded("x", *guards)(partition_key=0, execution_id=uid(n), **args))
-    assert isinstance(answer, Applied) == bool(rows)
-    assert isinstance(answer, Applied) or answer == Refused()
+        assert await h.image(store) == before
+    answer = await store.commit(
+        guarded("x", *guards)(partition_key=0, execution_id=h.uid(n), **args)
+    )
+    assert isinstance(answer, p.Applied) == bool(rows)
+    assert isinstance(answer, p.Applied) or answer == p.Refused()
     return bool(rows)
 
 
-COMPARED: list[tuple[Op, int, int, bool]] = [
+COMPARED: list[tuple[p.Op, int, int, bool]] = [
     ("=", 5, 5, True),
     ("=", 5, 6, False),
     ("!=", 5, 6, True),
@@ -87,18 +69,18 @@ COMPARED: list[tuple[Op, int, int, bool]] = [
 
 
 @pytest.mark.parametrize(("op", "stored", "given", "expected"), COMPARED)
-async def test_comparisons(store: Store, op: Op, stored: int, given: int, expected: bool) -> None:
+async def test_comparisons(store: Store, op: p.Op, stored: int, given: int, expected: bool) -> None:
     assert (
-        await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, given=given)
+        await holds(store, (p.Cond(_COLUMN, op, p.Arg("given")),), {_COLUMN: stored}, given=given)
         is expected
     )
 
 
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
-async def test_null_never_matches(store: Store, op: Op) -> None:
+async def test_null_never_matches(store: Store, op: p.Op) -> None:
     for n, (stored, given) in enumerate(((None, 5), (5, None), (None, None)), 1):
         assert not await holds(
-            store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, n=n, given=given
+            store, (p.Cond(_COLUMN, op, p.Arg("given")),), {_COLUMN: stored}, n=n, given=given
         ), (stored, given)
 
 
@@ -111,7 +93,9 @@ async def test_in_holds_for_one_of_the_constants(
 ) -> None:
     assert (
         await holds(
-            store, (Cond("cancelled_by", "in", ("red", "blue", "it's")),), {"cancelled_by": stored}
+            store,
+            (p.Cond("cancelled_by", "in", ("red", "blue", "it's")),),
+            {"cancelled_by": stored},
         )
         is expected
     )
@@ -122,25 +106,25 @@ async def test_in_holds_for_one_of_the_constants(
     [("is null", None, True), ("is null", 0, False), ("not null", 0, True)],
 )
 async def test_is_null_matches_null(
-    store: Store, op: Op, stored: int | None, expected: bool
+    store: Store, op: p.Op, stored: int | None, expected: bool
 ) -> None:
-    assert await holds(store, (Cond(_COLUMN, op),), {_COLUMN: stored}) is expected
+    assert await holds(store, (p.Cond(_COLUMN, op),), {_COLUMN: stored}) is expected
 
 
 async def test_not_null_does_not_hold_for_null(store: Store) -> None:
-    assert not await holds(store, (Cond(_COLUMN, "not null"),), {_COLUMN: None})
+    assert not await holds(store, (p.Cond(_COLUMN, "not null"),), {_COLUMN: None})
 
 
 @pytest.mark.parametrize(
     ("column", "stored"),
-    [("flow_id", uid(7)), ("execution_kind", "Ünï"), ("payload", b"\0\xff"), ("priority", -1)],
+    [("flow_id", h.uid(7)), ("execution_kind", "Ünï"), ("payload", b"\0\xff"), ("priority", -1)],
 )
 @pytest.mark.parametrize("same", [True, False])
 async def test_equality_holds_for_every_kind_of_column(
-    store: Store, column: str, stored: Any, same: bool
+    store: Store, column: str, stored: object, same: bool
 ) -> None:
-    other = {"flow_id": uid(8), "execution_kind": "ünï", "payload": b"\0", "priority": 1}[column]
-    guard = Cond(column, "=", Arg("given"))
+    other = {"flow_id": h.uid(8), "execution_kind": "ünï", "payload": b"\0", "priority": 1}[column]
+    guard = p.Cond(column, "=", p.Arg("given"))
     assert await holds(store, (guard,), {column: stored}, given=stored if same else other) is same
 
 
@@ -149,16 +133,20 @@ async def test_a_time_is_compared_with_the_stores_clock(
     store: Store, clock: ManualClock, stored: int | None, expected: bool
 ) -> None:
     row = {_COLUMN: None if stored is None else clock.now_ms + stored}
-    assert await holds(store, (Cond(_COLUMN, "<=", Now()),), row) is expected
+    assert await holds(store, (p.Cond(_COLUMN, "<=", p.Now()),), row) is expected
 
 
 async def test_all_conditions_must_hold(store: Store) -> None:
-    guards = (Cond("priority", ">", 1), Cond("execution_kind", "=", "a"))
+    guards = (p.Cond("priority", ">", 1), p.Cond("execution_kind", "=", "a"))
     assert not await holds(store, guards, {"priority": 2, "execution_kind": "b"})
 
 
-_EITHER = AnyOf(
-    (Cond(_COLUMN, "is null"), Cond(_COLUMN, "<", Now()), Cond("reserved_for", "=", Arg("me")))
+_EITHER = p.AnyOf(
+    (
+        p.Cond(_COLUMN, "is null"),
+        p.Cond(_COLUMN, "<", p.Now()),
+        p.Cond("reserved_for", "=", p.Arg("me")),
+    )
 )
 
 
@@ -173,13 +161,13 @@ _EITHER = AnyOf(
     ],
 )
 async def test_any_of_needs_one_condition(
-    store: Store, row: dict[str, Any], expected: bool
+    store: Store, row: Mapping[str, object], expected: bool
 ) -> None:
     assert await holds(store, (_EITHER,), row, me="me") is expected
 
 
 async def test_any_of_is_one_condition_among_others(store: Store) -> None:
-    assert not await holds(store, (_EITHER, Cond("priority", "=", 1)), {"priority": 2}, me="me")
+    assert not await holds(store, (_EITHER, p.Cond("priority", "=", 1)), {"priority": 2}, me="me")
 
 
 @pytest.mark.parametrize(
@@ -206,14 +194,14 @@ async def test_any_of_is_one_condition_among_others(store: Store) -> None:
 async def test_covered_needs_every_element_of_the_row(
     store: Store, needed: tuple[str, ...], offered: tuple[str, ...], expected: bool
 ) -> None:
-    guard = Covered("required_capabilities", Arg("offered"))
+    guard = p.Covered("required_capabilities", p.Arg("offered"))
     assert (
         await holds(store, (guard,), {"required_capabilities": needed}, offered=offered) is expected
     )
 
 
-_OPEN = Absent(
-    LANE, (Cond("lane_id", "=", Arg("lane")), Cond("state", "in", ("paused", "disabled")))
+_OPEN = p.Absent(
+    h.LANE, (p.Cond("lane_id", "=", p.Arg("lane")), p.Cond("state", "in", ("paused", "disabled")))
 )
 
 
@@ -223,9 +211,9 @@ _OPEN = Absent(
 async def test_absent_holds_without_a_matching_row(
     store: Store, state: str | None, expected: bool
 ) -> None:
-    await put(store, insert(LANE, lane_id="other", state="paused"))
+    await h.put(store, h.insert(h.LANE, lane_id="other", state="paused"))
     if state is not None:
-        await put(store, insert(LANE, lane_id="l", state=state))
+        await h.put(store, h.insert(h.LANE, lane_id="l", state=state))
     assert await holds(store, (_OPEN,), {}, lane="l") is expected
 
 
@@ -233,9 +221,9 @@ async def test_absent_holds_without_a_matching_row(
 async def test_absent_compares_with_the_clock_without_naming_a_key(
     store: Store, clock: ManualClock, expires: int, expected: bool
 ) -> None:
-    await put(
+    await h.put(
         store,
-        insert(KEYS, namespace="n", idempotency_key="k", expires_at_ms=clock.now_ms + expires),
+        h.insert(h.KEYS, namespace="n", idempotency_key="k", expires_at_ms=clock.now_ms + expires),
     )
-    guard = Absent(KEYS, (Cond("namespace", "=", "n"), Cond("expires_at_ms", ">", Now())))
+    guard = p.Absent(h.KEYS, (p.Cond("namespace", "=", "n"), p.Cond("expires_at_ms", ">", p.Now())))
     assert await holds(store, (guard,), {}) is expected

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from flowfabric.plan import Add, After, Applied, Arg, Cond, Form, Insert, Plan
-from flowfabric.store.port import Get, Scan, Store, Tally
+from flowfabric.plan import Add, After, Applied, Arg, Cond, Form, Insert, Pick, Plan, Update, Wake
+from flowfabric.store.port import Get, Row, Scan, Store, Tally
 from flowfabric.store.schema import TABLES, Column
+from flowfabric.store.wakeups import Topic
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
 KEYS, EDGES = "ff_idempotency", "ff_edge_group"
@@ -23,6 +25,9 @@ KEY = (
 )
 VERSIONED = (*KEY, Cond("version", "=", Arg("version")))
 BUMP = {"version": Add(1)}
+
+Fields = dict[str, Any]
+"""The columns of a row, by name."""
 
 _INSERTS = {
     name: Form(
@@ -48,6 +53,28 @@ _BY_KIND: dict[str, Any] = {
     "list": (),
 }
 SAME_KEY = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
+WAITING = {
+    "lifecycle_phase": "runnable",
+    "eligibility_state": "eligible_now",
+    "attempt_state": "pending_first_attempt",
+    "public_state": "waiting",
+    "created_at_ms": 1,
+}
+IN_LANE = {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}
+TAKEN: dict[str, Any] = {
+    **BUMP,
+    "eligibility_state": "not_applicable",
+    "lifecycle_phase": "active",
+    "ownership_state": "leased",
+    "current_worker_id": Arg("worker"),
+}
+_TAKE = Form(
+    "t_take",
+    Update(EXEC, (), TAKEN),
+    Wake("taken", After("lane_id")),
+    pick=Pick("ready", IN_LANE),
+    returning=("execution_id",),
+)
 
 
 def uid(n: int) -> UUID:
@@ -55,7 +82,7 @@ def uid(n: int) -> UUID:
     return UUID(int=n)
 
 
-def default_of(column: Column) -> Any:
+def default_of(column: Column) -> object:
     if column.default is not None:
         return tuple(json.loads(str(column.default))) if column.kind == "list" else column.default
     if column.name in _GIVEN:
@@ -65,7 +92,7 @@ def default_of(column: Column) -> Any:
     return uid(1) if column.kind in ("uuid", "uuidtext") else _BY_KIND[column.kind]
 
 
-def row_of(table: str, **values: Any) -> dict[str, Any]:
+def row_of(table: str, **values: object) -> Fields:
     """A whole row: the given values, and defaults for the other columns."""
     known = TABLES[table].names
     assert set(values) <= set(known), set(values) - set(known)
@@ -74,35 +101,49 @@ def row_of(table: str, **values: Any) -> dict[str, Any]:
     }
 
 
-def insert(table: str, **values: Any) -> Plan:
+def insert(table: str, **values: object) -> Plan:
     return _INSERTS[table](**row_of(table, **values))
 
 
-def execution(n: int, **values: Any) -> Plan:
+def execution(n: int, **values: object) -> Plan:
     return insert(EXEC, execution_id=uid(n), **values)
 
 
+def take(worker: str = "w", lane: str = "lane") -> Plan:
+    return _TAKE(lane=lane, worker=worker)
+
+
+def applied(answers: Sequence[object]) -> list[bool]:
+    """Which of the answers say that a plan was applied."""
+    return [isinstance(answer, Applied) for answer in answers]
+
+
+async def commit(store: Store, plan: Plan) -> Applied:
+    answer = await store.commit(plan)
+    assert isinstance(answer, Applied)
+    return answer
+
+
 async def put(store: Store, *plans: Plan) -> None:
-    for answer in await store.commit_many(plans):
-        assert isinstance(answer, Applied)
+    assert all(applied(await store.commit_many(plans)))
 
 
-async def find(store: Store, table: str, *key: Any) -> dict[str, Any] | None:
+async def find(store: Store, table: str, *key: object) -> Fields | None:
     rows = (await store.load((Get(table, key),))).rows[0]
     return dict(zip(TABLES[table].names, rows[0], strict=True)) if rows else None
 
 
-async def get(store: Store, table: str, *key: Any) -> dict[str, Any]:
+async def get(store: Store, table: str, *key: object) -> Fields:
     found = await find(store, table, *key)
     assert found is not None, f"{table} has no {key}"
     return found
 
 
-async def get_execution(store: Store, n: int) -> dict[str, Any]:
+async def get_execution(store: Store, n: int) -> Fields:
     return await get(store, EXEC, 0, uid(n))
 
 
-async def events(store: Store, channel: str) -> list[dict[str, Any]]:
+async def events(store: Store, channel: str) -> list[Fields]:
     rows = await store.read_events(channel, 0, 1_000)
     return [dict(zip(TABLES[channel].names, row, strict=True)) for row in rows]
 
@@ -116,7 +157,15 @@ async def image(store: Store) -> bytes:
     return repr(await store.dump(TABLES)).encode()
 
 
-async def scan(store: Store, read: Scan | Tally) -> list[tuple[Any, ...]]:
+@asynccontextmanager
+async def unchanged(store: Store) -> AsyncIterator[None]:
+    """No table differs after the block."""
+    before = await image(store)
+    yield
+    assert await image(store) == before
+
+
+async def scan(store: Store, read: Scan | Tally) -> list[Row]:
     return (await store.load((read,))).rows[0]
 
 
@@ -124,26 +173,22 @@ class Rings:
     """The topics and due times announced to a hub, in order."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.topics: list[tuple[str, Any]] = []
+        self.topics: list[Topic] = []
         self.dues: list[tuple[str, float]] = []
-        hub, ring, due = store.hub, store.hub.ring, store.hub.due
-        monkeypatch.setattr(hub, "ring", self._noting(self.topics.extend, ring))
-        monkeypatch.setattr(hub, "due", lambda timer, at_ms: self._due(due, timer, at_ms))
+        ring, due = store.hub.ring, store.hub.due
 
-    def _noting(
-        self, note: Callable[[Any], None], ring: Callable[[Any], None]
-    ) -> Callable[[Any], None]:
-        def rung(topics: Any) -> None:
-            asked = list(topics)
-            note(asked)
-            ring(asked)
+        def noted_ring(topics: Iterable[Topic]) -> None:
+            noted = list(topics)
+            self.topics += noted
+            ring(noted)
 
-        return rung
+        def noted_due(timer: str, at_ms: float) -> None:
+            self.dues.append((timer, at_ms))
+            due(timer, at_ms)
 
-    def _due(self, due: Callable[[str, float], None], timer: str, at_ms: float) -> None:
-        self.dues.append((timer, at_ms))
-        due(timer, at_ms)
+        monkeypatch.setattr(store.hub, "ring", noted_ring)
+        monkeypatch.setattr(store.hub, "due", noted_due)
 
 
-def on(form: Form, n: int, **args: Any) -> Plan:
+def on(form: Form, n: int, **args: object) -> Plan:
     return form(partition_key=0, execution_id=uid(n), **args)

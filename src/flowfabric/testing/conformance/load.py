@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Add, Arg, Delete, Form, Update
-from flowfabric.store.port import Get, Scan, Store, Tally
+from flowfabric.store.port import Get, Row, Scan, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.testing import ManualClock
 from flowfabric.testing.conformance.helpers import (
@@ -27,7 +27,7 @@ from flowfabric.testing.conformance.helpers import (
 ROWS = 23
 
 
-def _varying(index: Index, column: str, n: int, group: int) -> Any:
+def _varying(index: Index, column: str, n: int, group: int) -> object:
     """Ties in the first column, none in the whole order."""
     kind = TABLES[index.table].kinds[column]
     number = n * 7 % ROWS
@@ -38,7 +38,7 @@ def _varying(index: Index, column: str, n: int, group: int) -> Any:
     return f"k{number:03}" if kind == "text" else number + 1
 
 
-def _fitting(index: Index, n: int) -> dict[str, Any]:
+def _fitting(index: Index, n: int) -> dict[str, object]:
     values: dict[str, Any] = {}
     for cond in index.where:
         if cond.op == "in":
@@ -50,7 +50,7 @@ def _fitting(index: Index, n: int) -> dict[str, Any]:
     return values
 
 
-def _group(index: Index, number: int) -> dict[str, Any]:
+def _group(index: Index, number: int) -> dict[str, object]:
     kinds = TABLES[index.table].kinds
     made = {
         "int": number,
@@ -61,7 +61,7 @@ def _group(index: Index, number: int) -> dict[str, Any]:
     return {c: made[kinds[c]] for c in index.group}
 
 
-def _rows(index: Index, group: int) -> list[dict[str, Any]]:
+def _rows(index: Index, group: int) -> list[dict[str, object]]:
     made = []
     for n in range(ROWS):
         row = {**_fitting(index, n), **_group(index, group)}
@@ -81,7 +81,7 @@ def _rows(index: Index, group: int) -> list[dict[str, Any]]:
     return made
 
 
-def _unfitting(index: Index) -> list[dict[str, Any]]:
+def _unfitting(index: Index) -> list[dict[str, object]]:
     """Rows of the same group outside the index's condition."""
     if not index.where:
         return []
@@ -116,7 +116,7 @@ async def _fill(store: Store, index: Index) -> None:
     await put(store, *(insert(index.table, **row) for row in rows))
 
 
-async def _expected(store: Store, index: Index) -> list[tuple[Any, ...]]:
+async def _expected(store: Store, index: Index) -> list[Row]:
     """The order columns of the rows of group 1, as plain Python sorts them."""
     names = TABLES[index.table].names
     rows = [
@@ -141,9 +141,9 @@ async def test_pages_of_an_index_join_to_its_order(store: Store, name: str) -> N
         )
 
 
-async def _paged(store: Store, index: Index, page: int) -> list[tuple[Any, ...]]:
-    seen: list[tuple[Any, ...]] = []
-    after: tuple[Any, ...] | None = None
+async def _paged(store: Store, index: Index, page: int) -> list[Row]:
+    seen: list[Row] = []
+    after: Row | None = None
     for _ in range(ROWS + 2):
         rows = await scan(
             store, Scan(index.name, _group(index, 1), after, limit=page, columns=index.order)
@@ -240,7 +240,7 @@ async def test_paging_during_inserts_repeats_and_skips_no_existing_row(
     old = [uid(n * 100) for n in range(1, 41)]
     await put(store, *(execution(i.int, priority=i.int % 3, created_at_ms=i.int) for i in old))
     seen: list[Any] = []
-    after: tuple[Any, ...] | None = None
+    after: Row | None = None
     fresh = 1
     while True:
         read = Scan(

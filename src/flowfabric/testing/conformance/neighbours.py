@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from flowfabric.plan import Applied, Arg, Form, Insert, Pick, Plan, Refused, Update
-from flowfabric.store.port import Read, Scan, Store
-from flowfabric.testing.conformance.helpers import (
-    EXEC,
-    KEY,
-    LANE,
-    count,
-    execution,
-    find,
-    get_execution,
-    image,
-    insert,
-    put,
-    uid,
-)
+from flowfabric import plan as p
+from flowfabric.store.port import Read, Row, Scan, Store
+from flowfabric.testing.conformance import helpers as h
 
-BROKEN = Form(
+BROKEN = p.Form(
     "t_broken",
-    Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": "x"}),
+    p.Insert(
+        h.LANE, {"lane_id": p.Arg("lane"), "registered_at_ms": p.Arg("at"), "registered_by": "x"}
+    ),
 )
-BREAKS = Form("t_breaks", Update(EXEC, KEY, {"execution_kind": Arg("kind")}))
-BREAKS_LATE = Form(
+BREAKS = p.Form("t_breaks", p.Update(h.EXEC, h.KEY, {"execution_kind": p.Arg("kind")}))
+BREAKS_LATE = p.Form(
     "t_breaks_late",
-    Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}),
-    Insert(LANE, {"lane_id": Arg("other"), "registered_at_ms": Arg("at"), "registered_by": "x"}),
+    p.Insert(h.LANE, {"lane_id": p.Arg("lane"), "registered_at_ms": 1, "registered_by": "x"}),
+    p.Insert(
+        h.LANE, {"lane_id": p.Arg("other"), "registered_at_ms": p.Arg("at"), "registered_by": "x"}
+    ),
 )
 
 
-def bad_plans() -> dict[str, Plan]:
+def bad_plans() -> dict[str, p.Plan]:
     return {
         "an insert of a null": BROKEN(lane="bad", at=None),
-        "an update to a null": BREAKS(partition_key=0, execution_id=uid(50), kind=None),
+        "an update to a null": BREAKS(partition_key=0, execution_id=h.uid(50), kind=None),
         "a later insert of a null": BREAKS_LATE(lane="bad", other="bad2", at=None),
     }
 
 
-def unstorable_plans() -> dict[str, Plan]:
+def unstorable_plans() -> dict[str, p.Plan]:
     """Values that no database stores."""
     return {
         "a number beyond 64 bits": BROKEN(lane="bad", at=2**63),
-        "a lone surrogate": BREAKS(partition_key=0, execution_id=uid(50), kind="\ud800"),
-        "an object": BREAKS(partition_key=0, execution_id=uid(50), kind=object()),
+        "a lone surrogate": BREAKS(partition_key=0, execution_id=h.uid(50), kind="\ud800"),
+        "an object": BREAKS(partition_key=0, execution_id=h.uid(50), kind=object()),
         "no uuid": BREAKS(partition_key=0, execution_id="not a uuid", kind="x"),
-        "no list": insert(EXEC, execution_id=uid(60), required_capabilities=5),
+        "no list": h.insert(h.EXEC, execution_id=h.uid(60), required_capabilities=5),
     }
 
 
@@ -58,25 +49,24 @@ def unstorable_plans() -> dict[str, Plan]:
 async def test_a_plan_that_fails_raises_and_leaves_everything_untouched(
     store: Store, name: str
 ) -> None:
-    await put(store, execution(50))
-    before = await image(store)
-    with pytest.raises(Exception, match=r"null|NULL"):
-        await store.commit(bad_plans()[name])
-    assert await image(store) == before
-    await put(store, execution(1))
+    await h.put(store, h.execution(50))
+    async with h.unchanged(store):
+        with pytest.raises(Exception, match=r"null|NULL"):
+            await store.commit(bad_plans()[name])
+    await h.put(store, h.execution(1))
 
 
-async def _beside(store: Store, bad: Plan) -> list[Any]:
+async def _beside(store: Store, bad: p.Plan) -> list[object]:
     """A plan between two others of the same batch."""
-    await put(store, execution(50))
-    good = [store.commit(execution(n)) for n in range(1, 6)]
-    more = [store.commit(insert(LANE, lane_id=f"l{n}")) for n in range(5)]
+    await h.put(store, h.execution(50))
+    good = [store.commit(h.execution(n)) for n in range(1, 6)]
+    more = [store.commit(h.insert(h.LANE, lane_id=f"l{n}")) for n in range(5)]
     found = await asyncio.gather(
-        *good, store.commit(bad), *more, store.commit(execution(3)), return_exceptions=True
+        *good, store.commit(bad), *more, store.commit(h.execution(3)), return_exceptions=True
     )
-    assert [isinstance(a, Applied) for a in found[:5] + found[6:11]] == [True] * 10, found
-    assert found[11] == Refused()
-    assert [await find(store, EXEC, 0, uid(n)) is not None for n in range(1, 6)] == [True] * 5
+    assert h.applied(found[:5] + found[6:11]) == [True] * 10, found
+    assert found[11] == p.Refused()
+    assert [await h.find(store, h.EXEC, 0, h.uid(n)) is not None for n in range(1, 6)] == [True] * 5
     return [found[5]]
 
 
@@ -84,8 +74,8 @@ async def _beside(store: Store, bad: Plan) -> list[Any]:
 async def test_a_plan_that_fails_does_not_affect_its_batch_mates(store: Store, name: str) -> None:
     (answer,) = await _beside(store, bad_plans()[name])
     assert isinstance(answer, Exception)
-    assert await count(store, LANE) == 5
-    assert (await get_execution(store, 50))["execution_kind"] == ""
+    assert await h.count(store, h.LANE) == 5
+    assert (await h.get_execution(store, 50))["execution_kind"] == ""
 
 
 @pytest.mark.parametrize("name", unstorable_plans())
@@ -97,15 +87,15 @@ async def test_a_plan_with_an_unstorable_value_does_not_affect_its_batch_mates(
 
 async def test_a_plan_that_fails_among_many_leaves_the_others_applied(store: Store) -> None:
     plans = [
-        insert(LANE, lane_id="a"),
+        h.insert(h.LANE, lane_id="a"),
         BROKEN(lane="bad", at=None),
-        insert(LANE, lane_id="b"),
-        insert(LANE, lane_id="a"),
+        h.insert(h.LANE, lane_id="b"),
+        h.insert(h.LANE, lane_id="a"),
     ]
     answers = await store.commit_many(plans)
-    assert [isinstance(a, Applied) for a in answers] == [True, False, True, False]
-    assert isinstance(answers[1], Exception) and answers[3] == Refused()
-    assert [await find(store, LANE, lane) is not None for lane in ("a", "bad", "b")] == [
+    assert h.applied(answers) == [True, False, True, False]
+    assert isinstance(answers[1], Exception) and answers[3] == p.Refused()
+    assert [await h.find(store, h.LANE, lane) is not None for lane in ("a", "bad", "b")] == [
         True,
         False,
         True,
@@ -113,66 +103,69 @@ async def test_a_plan_that_fails_among_many_leaves_the_others_applied(store: Sto
 
 
 async def test_a_plan_that_fails_in_a_group_fails_the_group(store: Store) -> None:
-    before = await image(store)
-    with pytest.raises(Exception, match=r"null|NULL"):
-        await store.commit_together(
-            [insert(LANE, lane_id="a"), BROKEN(lane="bad", at=None), insert(LANE, lane_id="b")]
-        )
-    assert await image(store) == before
+    async with h.unchanged(store):
+        with pytest.raises(Exception, match=r"null|NULL"):
+            await store.commit_together(
+                [
+                    h.insert(h.LANE, lane_id="a"),
+                    BROKEN(lane="bad", at=None),
+                    h.insert(h.LANE, lane_id="b"),
+                ]
+            )
 
 
 async def test_a_refused_group_does_not_affect_its_batch_mates(store: Store) -> None:
-    group = [insert(LANE, lane_id="a"), execution(1), insert(LANE, lane_id="a")]
+    group = [h.insert(h.LANE, lane_id="a"), h.execution(1), h.insert(h.LANE, lane_id="a")]
     found = await asyncio.gather(
-        store.commit(insert(LANE, lane_id="x")),
+        store.commit(h.insert(h.LANE, lane_id="x")),
         store.commit_together(group),
-        store.commit(insert(LANE, lane_id="y")),
+        store.commit(h.insert(h.LANE, lane_id="y")),
     )
-    assert [isinstance(a, Applied) for a in found] == [True, False, True]
-    assert found[1] == Refused(2, 0)
-    assert (await count(store, LANE), await count(store, EXEC)) == (2, 0)
+    assert h.applied(found) == [True, False, True]
+    assert found[1] == p.Refused(2, 0)
+    assert (await h.count(store, h.LANE), await h.count(store, h.EXEC)) == (2, 0)
 
 
 @pytest.mark.parametrize(
     "bad", [Scan("ready", {}), Scan("no such index"), Scan("lanes", after=("a", "b"))]
 )
 async def test_a_read_that_fails_does_not_affect_concurrent_writes(store: Store, bad: Read) -> None:
-    async def commit(n: int) -> Any:
-        return await store.commit(execution(n))
+    async def commit(n: int) -> object:
+        return await store.commit(h.execution(n))
 
     found = await asyncio.gather(
         *(commit(n) for n in (1, 2, 3)), store.load((bad,)), commit(4), return_exceptions=True
     )
     assert isinstance(found[3], Exception)
-    assert [isinstance(a, Applied) for a in found[:3] + found[4:]] == [True] * 4, found
+    assert h.applied(found[:3] + found[4:]) == [True] * 4, found
 
 
 async def test_a_cancelled_caller_does_not_affect_its_batch_mates(store: Store) -> None:
-    async def commit(plan: Plan) -> Any:
+    async def commit(plan: p.Plan) -> object:
         return await store.commit(plan)
 
-    tasks = [asyncio.create_task(commit(execution(n))) for n in range(1, 8)]
+    tasks = [asyncio.create_task(commit(h.execution(n))) for n in range(1, 8)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
         task.cancel()
     found = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(a, Applied) for a in found[1::2]), found
-    assert all(isinstance(a, Applied | asyncio.CancelledError) for a in found), found
+    assert all(h.applied(found[1::2])), found
+    assert all(isinstance(a, p.Applied | asyncio.CancelledError) for a in found), found
     for n in (2, 4, 6):
-        assert (await get_execution(store, n))["version"] == 0
-    await put(store, execution(100))
+        assert (await h.get_execution(store, n))["version"] == 0
+    await h.put(store, h.execution(100))
 
 
 async def test_a_cancelled_sweep_takes_no_rows_from_a_concurrent_one(store: Store) -> None:
-    form = Form(
+    form = p.Form(
         "t_take_beside",
-        Update(EXEC, (), {"lifecycle_phase": "active", "current_worker_id": Arg("w")}),
-        pick=Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}),
+        p.Update(h.EXEC, (), {"lifecycle_phase": "active", "current_worker_id": p.Arg("w")}),
+        pick=p.Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}),
         returning=("execution_id",),
     )
-    await put(store, *(execution(n) for n in range(1, 5)))
+    await h.put(store, *(h.execution(n) for n in range(1, 5)))
 
-    async def sweep(worker: str) -> Any:
+    async def sweep(worker: str) -> list[Row]:
         return await store.sweep(form(w=worker), 2)
 
     first, second = asyncio.create_task(sweep("one")), asyncio.create_task(sweep("two"))
@@ -182,13 +175,13 @@ async def test_a_cancelled_sweep_takes_no_rows_from_a_concurrent_one(store: Stor
     await asyncio.gather(first, return_exceptions=True)
     assert len(rows) == 2
     for (ident,) in rows:
-        assert (await get_execution(store, ident.int))["current_worker_id"] == "two"
+        assert (await h.get_execution(store, ident.int))["current_worker_id"] == "two"
 
 
 async def test_a_closed_store_refuses_and_does_not_hang(store: Store) -> None:
     await store.close()
     for call in (
-        store.commit(execution(1)),
+        store.commit(h.execution(1)),
         store.load((Scan("lanes"),)),
         store.sweep(BROKEN(lane="a", at=1), 1),
     ):

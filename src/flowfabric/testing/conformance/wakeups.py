@@ -7,73 +7,62 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import After, Arg, Emit, Form, Now, Pick, Plan, Refused, Update, Wake
+from flowfabric import plan as p
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
-from flowfabric.testing.conformance.helpers import (
-    BUMP,
-    COMPLETIONS,
-    EXEC,
-    LANE,
-    LEASES,
-    VERSIONED,
-    Rings,
-    execution,
-    find,
-    insert,
-    put,
-    uid,
-)
+from flowfabric.testing.conformance import helpers as h
 
-_EVENT = Emit(LEASES, "x", {"execution_id": After("execution_id")})
-TOLD = Form("t_told_lease", Update(EXEC, VERSIONED, BUMP), _EVENT)
-TOLD_BOTH = Form(
+_EVENT = p.Emit(h.LEASES, "x", {"execution_id": p.After("execution_id")})
+TOLD = p.Form("t_told_lease", p.Update(h.EXEC, h.VERSIONED, h.BUMP), _EVENT)
+TOLD_BOTH = p.Form(
     "t_told_both",
-    Update(EXEC, VERSIONED, BUMP),
+    p.Update(h.EXEC, h.VERSIONED, h.BUMP),
     _EVENT,
-    Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")}),
+    p.Emit(h.COMPLETIONS, "success", {"execution_id": p.After("execution_id")}),
 )
-BY_REF = Form(
+BY_REF = p.Form(
     "t_wake_ref",
-    Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}),
-    Wake("ready", After("lane_id")),
+    p.Update(h.EXEC, h.VERSIONED, {**h.BUMP, "lane_id": p.Arg("lane")}),
+    p.Wake("ready", p.After("lane_id")),
 )
-BY_ARG = Form("t_wake_arg", Update(EXEC, VERSIONED, BUMP), Wake("ready", Arg("lane")))
-BARE = Form("t_wake_bare", Update(EXEC, VERSIONED, BUMP), Wake("workers"))
-BY_UUID = Form("t_wake_uuid", Update(EXEC, VERSIONED, BUMP), Wake("one", After("execution_id")))
-BY_UUID_ARG = Form(
-    "t_wake_uuid_arg", Update(EXEC, VERSIONED, BUMP), Wake("one", Arg("execution_id"))
+BY_ARG = p.Form("t_wake_arg", p.Update(h.EXEC, h.VERSIONED, h.BUMP), p.Wake("ready", p.Arg("lane")))
+BARE = p.Form("t_wake_bare", p.Update(h.EXEC, h.VERSIONED, h.BUMP), p.Wake("workers"))
+BY_UUID = p.Form(
+    "t_wake_uuid", p.Update(h.EXEC, h.VERSIONED, h.BUMP), p.Wake("one", p.After("execution_id"))
 )
-AT = Form(
+BY_UUID_ARG = p.Form(
+    "t_wake_uuid_arg", p.Update(h.EXEC, h.VERSIONED, h.BUMP), p.Wake("one", p.Arg("execution_id"))
+)
+AT = p.Form(
     "t_wake_at",
-    Update(EXEC, VERSIONED, {**BUMP, "lease_expires_at_ms": Now(Arg("ttl"))}),
-    Wake("leased", at=After("lease_expires_at_ms")),
-    Wake("deadline", at=Arg("deadline")),
+    p.Update(h.EXEC, h.VERSIONED, {**h.BUMP, "lease_expires_at_ms": p.Now(p.Arg("ttl"))}),
+    p.Wake("leased", at=p.After("lease_expires_at_ms")),
+    p.Wake("deadline", at=p.Arg("deadline")),
 )
-SWEEP = Form(
+SWEEP = p.Form(
     "t_wake_sweep",
-    Update(EXEC, (), {"lifecycle_phase": "active", "lease_expires_at_ms": Now(Arg("ttl"))}),
+    p.Update(h.EXEC, (), {"lifecycle_phase": "active", "lease_expires_at_ms": p.Now(p.Arg("ttl"))}),
     _EVENT,
-    Wake("leased", at=After("lease_expires_at_ms")),
-    Wake("taken", After("lane_id")),
-    pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
+    p.Wake("leased", at=p.After("lease_expires_at_ms")),
+    p.Wake("taken", p.After("lane_id")),
+    pick=p.Pick("ready", {"lane_id": p.Arg("lane"), "namespace": "default", "gate": ""}),
 )
 
 
-def on(form: Form, n: int = 1, version: int = 0, **args: Any) -> Plan:
-    return form(partition_key=0, execution_id=uid(n), version=version, **args)
+def on(form: p.Form, n: int = 1, version: int = 0, **args: object) -> p.Plan:
+    return form(partition_key=0, execution_id=h.uid(n), version=version, **args)
 
 
-TOPICS: dict[str, tuple[Plan, list[tuple[str, Any]]]] = {
-    "an event rings its channel": (on(TOLD), [(LEASES, None)]),
-    "two events ring both channels": (on(TOLD_BOTH), [(LEASES, None), (COMPLETIONS, None)]),
-    "an inserted event rings its channel": (insert(COMPLETIONS), [(COMPLETIONS, None)]),
+TOPICS: dict[str, tuple[p.Plan, list[tuple[str, Any]]]] = {
+    "an event rings its channel": (on(TOLD), [(h.LEASES, None)]),
+    "two events ring both channels": (on(TOLD_BOTH), [(h.LEASES, None), (h.COMPLETIONS, None)]),
+    "an inserted event rings its channel": (h.insert(h.COMPLETIONS), [(h.COMPLETIONS, None)]),
     "a wake by the column as it is left": (on(BY_REF, lane="new"), [("ready", "new")]),
     "a wake by an argument": (on(BY_ARG, lane="some"), [("ready", "some")]),
     "a wake without a key": (on(BARE), [("workers", None)]),
-    "a wake by a uuid column": (on(BY_UUID), [("one", uid(1))]),
-    "a wake by a uuid argument": (on(BY_UUID_ARG), [("one", uid(1))]),
-    "a row that wakes nobody": (insert(LANE, lane_id="a"), []),
+    "a wake by a uuid column": (on(BY_UUID), [("one", h.uid(1))]),
+    "a wake by a uuid argument": (on(BY_UUID_ARG), [("one", h.uid(1))]),
+    "a row that wakes nobody": (h.insert(h.LANE, lane_id="a"), []),
 }
 
 
@@ -81,10 +70,10 @@ TOPICS: dict[str, tuple[Plan, list[tuple[str, Any]]]] = {
 async def test_a_commit_rings_its_topics(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, execution(1))
-    rings = Rings(store, monkeypatch)
+    await h.put(store, h.execution(1))
+    rings = h.Rings(store, monkeypatch)
     plan, topics = TOPICS[name]
-    await put(store, plan)
+    await h.put(store, plan)
     assert sorted(rings.topics, key=repr) == sorted(topics, key=repr)
     assert rings.dues == []
 
@@ -93,21 +82,21 @@ async def test_a_commit_rings_its_topics(
 async def test_a_refusal_rings_nothing(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, execution(1))
-    await put(store, on(TOLD))
-    rings = Rings(store, monkeypatch)
-    assert await store.commit(TOPICS[name][0]) == Refused()
+    await h.put(store, h.execution(1))
+    await h.put(store, on(TOLD))
+    rings = h.Rings(store, monkeypatch)
+    assert await store.commit(TOPICS[name][0]) == p.Refused()
     assert await store.commit_together(
         [on(BY_REF, version=1, lane="l"), TOPICS[name][0]]
-    ) == Refused(1, 0)
+    ) == p.Refused(1, 0)
     assert (rings.topics, rings.dues) == ([], [])
 
 
 async def test_a_refused_neighbour_rings_nothing_and_the_applied_one_does(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, execution(1), execution(2))
-    rings = Rings(store, monkeypatch)
+    await h.put(store, h.execution(1), h.execution(2))
+    rings = h.Rings(store, monkeypatch)
     plans = [
         on(BY_REF, 1, 5, lane="refused"),
         on(BY_REF, 2, lane="applied"),
@@ -118,33 +107,35 @@ async def test_a_refused_neighbour_rings_nothing_and_the_applied_one_does(
 
 
 async def test_every_lane_of_a_batch_is_rung(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    await put(store, *(execution(n) for n in range(1, 6)))
-    rings = Rings(store, monkeypatch)
-    await put(store, *(on(BY_REF, n, lane=f"l{n % 2}") for n in range(1, 6)))
+    await h.put(store, *(h.execution(n) for n in range(1, 6)))
+    rings = h.Rings(store, monkeypatch)
+    await h.put(store, *(on(BY_REF, n, lane=f"l{n % 2}") for n in range(1, 6)))
     assert set(rings.topics) == {("ready", "l0"), ("ready", "l1")}
 
 
 async def test_a_timer_wakes_up_only_for_an_earlier_time(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, execution(1))
-    rings = Rings(store, monkeypatch)
+    await h.put(store, h.execution(1))
+    rings = h.Rings(store, monkeypatch)
     now = clock.now_ms
-    await put(store, on(AT, ttl=50, deadline=None))
+    await h.put(store, on(AT, ttl=50, deadline=None))
     assert (rings.dues, rings.topics) == ([("leased", now + 50)], [("leased", None)])
     rings.topics.clear()
-    await put(store, on(AT, version=1, ttl=80, deadline=None))
+    await h.put(store, on(AT, version=1, ttl=80, deadline=None))
     assert rings.topics == []
-    await put(store, on(AT, version=2, ttl=20, deadline=7))
+    await h.put(store, on(AT, version=2, ttl=20, deadline=7))
     assert sorted(rings.topics) == [("deadline", None), ("leased", None)]
 
 
 async def test_a_batch_announces_its_earliest_time(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, *(execution(n) for n in (1, 2, 3)))
-    rings = Rings(store, monkeypatch)
-    await put(store, *(on(AT, n, ttl=ttl, deadline=None) for n, ttl in ((1, 40), (2, 10), (3, 30))))
+    await h.put(store, *(h.execution(n) for n in (1, 2, 3)))
+    rings = h.Rings(store, monkeypatch)
+    await h.put(
+        store, *(on(AT, n, ttl=ttl, deadline=None) for n, ttl in ((1, 40), (2, 10), (3, 30)))
+    )
     assert min(at for _, at in rings.dues) == clock.now_ms + 10
     assert {timer for timer, _ in rings.dues} == {"leased"}
 
@@ -152,23 +143,23 @@ async def test_a_batch_announces_its_earliest_time(
 async def test_a_sweep_rings_when_it_took_a_row(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await put(store, execution(1, lane_id="a"), execution(2, lane_id="a"))
-    rings = Rings(store, monkeypatch)
+    await h.put(store, h.execution(1, lane_id="a"), h.execution(2, lane_id="a"))
+    rings = h.Rings(store, monkeypatch)
     await store.sweep(SWEEP(lane="b", ttl=5), 10)
     assert (rings.topics, rings.dues) == ([], [])
     await store.sweep(SWEEP(lane="a", ttl=5), 10)
-    assert set(rings.topics) == {(LEASES, None), ("taken", "a"), ("leased", None)}
+    assert set(rings.topics) == {(h.LEASES, None), ("taken", "a"), ("leased", None)}
     assert set(rings.dues) == {("leased", clock.now_ms + 5)}
 
 
 async def test_a_woken_waiter_finds_the_row(store: Store) -> None:
-    await put(store, execution(1))
+    await h.put(store, h.execution(1))
 
-    async def wait() -> Any:
+    async def wait() -> h.Fields:
         with store.hub.waiter(("ready", "new")) as waiter:
             for _ in range(100):
                 waiter.arm()
-                row = await find(store, EXEC, 0, uid(1))
+                row = await h.find(store, h.EXEC, 0, h.uid(1))
                 if row is not None and row["lane_id"] == "new":
                     return row
                 assert await waiter.wait(5)
@@ -176,7 +167,7 @@ async def test_a_woken_waiter_finds_the_row(store: Store) -> None:
 
     waiting = asyncio.create_task(wait())
     await asyncio.sleep(0)
-    await put(store, on(BY_REF, lane="new"))
+    await h.put(store, on(BY_REF, lane="new"))
     assert (await waiting)["version"] == 1
 
 
