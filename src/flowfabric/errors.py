@@ -303,7 +303,11 @@ class StreamBackpressure(EngineError):
 def invalid(field: str, accepted: str, got: object = None) -> ValidationError:
     """The error for an invalid argument: its field, and what is accepted."""
     shown = "" if got is None else f", got {_short(got)}"
-    return ValidationError(ValidationKind.INVALID_INPUT, f"{field}: {accepted}{shown}")
+    return invalid_input(f"{field}: {accepted}{shown}")
+
+
+def invalid_input(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_INPUT, detail)
 
 
 def _short(value: object) -> str:

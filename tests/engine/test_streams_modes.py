@@ -12,7 +12,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
+from flowfabric.loops.upkeep import RetentionTrimmer
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import (
     DURABLE_SLACK,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.events import subscriptions
 from flowfabric.engine.events.long_poll import LongPoll
-from flowfabric.engine.events.subscriptions import EventStream
+from flowfabric.engine.events.subscriptions import Event, EventChannel, EventStream
 from flowfabric.engine.executions.create import CreateExecutions
 from flowfabric.engine.executions.explain import Explain
 from flowfabric.engine.executions.history import History
@@ -51,6 +52,7 @@ from flowfabric.store.wakeups import WorkWaiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class EngineProtocol(ABC):
@@ -62,7 +64,7 @@ class EngineProtocol(ABC):
     """
 
     @abstractmethod
-    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+    def bind(self, name: str, method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:
         """The operation `name` as this kind of engine carries it out."""
 
     @property
@@ -148,24 +150,33 @@ class EngineProtocol(ABC):
         """Frames as they are written, with the index of their attempt, to the end of the stream."""
 
     @abstractmethod
+    def subscribe(
+        self, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+    ) -> EventStream[Event]: ...
+
     def subscribe_completion(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> EventStream[CompletionEvent]: ...
+    ) -> EventStream[CompletionEvent]:
+        """An event per execution that ended."""
+        return self.subscribe(subscriptions.COMPLETIONS, cursor, wanted)
 
-    @abstractmethod
     def subscribe_lease_history(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> EventStream[LeaseEvent]: ...
+    ) -> EventStream[LeaseEvent]:
+        """Events of leases acquired, renewed, expired, reclaimed and revoked."""
+        return self.subscribe(subscriptions.LEASES, cursor, wanted)
 
-    @abstractmethod
     def subscribe_operator_events(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> EventStream[OperatorEvent]: ...
+    ) -> EventStream[OperatorEvent]:
+        """Actions of operators."""
+        return self.subscribe(subscriptions.OPERATORS, cursor, wanted)
 
-    @abstractmethod
     def subscribe_signal_delivery(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> EventStream[SignalEvent]: ...
+    ) -> EventStream[SignalEvent]:
+        """Accepted signals and their effects."""
+        return self.subscribe(subscriptions.SIGNALS, cursor, wanted)
 
     create_execution = operation(CreateExecutions.create_execution)
     create_executions = operation(CreateExecutions.create_executions)

@@ -10,7 +10,6 @@ import time
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.flows import (
     CancelReconciler,
     DependencyReconciler,
@@ -18,14 +17,17 @@ from flowfabric.loops.flows import (
     EdgeCancelReconciler,
     FlowProjector,
 )
-from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitReleaser, QuotaReconciler
 from flowfabric.loops.loop import Loop
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
-from flowfabric.loops.route_releaser import RouteReleaser
-from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
-from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
-from flowfabric.loops.worker_reaper import WorkerReaper
+from flowfabric.loops.timers import (
+    AttemptTimeout,
+    DelayedPromoter,
+    ExecutionDeadline,
+    LeaseExpiry,
+    PendingWaitpointExpiry,
+    SuspensionTimeout,
+)
+from flowfabric.loops.upkeep import RetentionTrimmer, RouteReleaser, WorkerReaper
 from flowfabric.store.wakeups import Waiter
 
 log = logging.getLogger("flowfabric.loops")
@@ -36,31 +38,32 @@ AFTER_ERROR_MS = 1_000
 RESTART_S = 1.0
 
 
-def all_loops(settings: LoopSettings) -> list[Loop]:
-    return [
-        LeaseExpiry(settings),
-        DelayedPromoter(settings),
-        AttemptTimeout(settings),
-        ExecutionDeadline(settings),
-        RouteReleaser(settings),
-        RetentionTrimmer(settings),
-        WorkerReaper(settings),
-        DependencyReconciler(settings),
-        EdgeCancelDispatcher(settings),
-        EdgeCancelReconciler(settings),
-        CancelReconciler(settings),
-        FlowProjector(settings),
-        SuspensionTimeout(settings),
-        PendingWaitpointExpiry(settings),
-        BudgetResets(settings),
-        BudgetReconciler(settings),
-        QuotaReconciler(settings),
-        LimitReleaser(settings),
-    ]
-
-
+LOOPS: tuple[type[Loop], ...] = (
+    LeaseExpiry,
+    DelayedPromoter,
+    AttemptTimeout,
+    ExecutionDeadline,
+    RouteReleaser,
+    RetentionTrimmer,
+    WorkerReaper,
+    DependencyReconciler,
+    EdgeCancelDispatcher,
+    EdgeCancelReconciler,
+    CancelReconciler,
+    FlowProjector,
+    SuspensionTimeout,
+    PendingWaitpointExpiry,
+    BudgetResets,
+    BudgetReconciler,
+    QuotaReconciler,
+    LimitReleaser,
+)
 SLACK_S = 5.0
 """Longest duration of a cycle that still counts as running, beside three intervals."""
+
+
+def all_loops(settings: LoopSettings) -> list[Loop]:
+    return [kind(settings) for kind in LOOPS]
 
 
 def until_step(began: float, now: float, interval: float) -> float:

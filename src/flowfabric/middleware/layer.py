@@ -16,9 +16,6 @@ from flowfabric.errors import ConfigError
 
 log = logging.getLogger("flowfabric.middleware")
 
-STRAIGHT = frozenset({"prepare", "shutdown_prepare", "close", "work_bell"})
-"""Operations without hooks: an engine must always be able to open and to close its connections."""
-
 
 class Layer:
     """Base class of layers. One layer may wrap several engines, in several threads."""
@@ -68,7 +65,7 @@ class _Hooks:
         self._layer, self._clock = layer, clock
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
-        if name in STRAIGHT or not inspect.iscoroutinefunction(operation):
+        if not inspect.iscoroutinefunction(operation):
             return None
 
         @wraps(operation)

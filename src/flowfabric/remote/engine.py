@@ -12,19 +12,13 @@ from msgspec import structs
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.events.long_poll import MAX_POLL_MS, followed
+from flowfabric.engine.events.subscriptions import Event, EventChannel
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import (
-    Channel,
-    CompletionEvent,
-    LeaseEvent,
-    OperatorEvent,
-    ScannerFilter,
-    SignalEvent,
-)
+from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
 from flowfabric.remote.remote_waiter import RemoteWaiter, TopicKey
@@ -35,6 +29,7 @@ from flowfabric.wire.operations import OPERATIONS, answer_type, request_type, si
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
 CLAIM, CALL_OFF = "claim_many", "/v1/claims/call-off"
@@ -50,7 +45,7 @@ class RemoteEngine(EngineProtocol):
         self._seen: dict[TopicKey, int] = {}
         self._telemetry: Telemetry = NO_TELEMETRY
 
-    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+    def bind(self, name: str, method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:
         return cast("Callable[P, R]", _remote(self, name, method.__doc__))
 
     async def call(self, name: str, arguments: Any) -> Any:
@@ -110,25 +105,10 @@ class RemoteEngine(EngineProtocol):
             after,
         )
 
-    def subscribe_completion(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[CompletionEvent]:
-        return RemoteSubscription(self, Channel.COMPLETIONS, cursor, wanted)
-
-    def subscribe_lease_history(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[LeaseEvent]:
-        return RemoteSubscription(self, Channel.LEASES, cursor, wanted)
-
-    def subscribe_operator_events(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[OperatorEvent]:
-        return RemoteSubscription(self, Channel.OPERATORS, cursor, wanted)
-
-    def subscribe_signal_delivery(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[SignalEvent]:
-        return RemoteSubscription(self, Channel.SIGNALS, cursor, wanted)
+    def subscribe(
+        self, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+    ) -> RemoteSubscription[Event]:
+        return RemoteSubscription(self, channel.channel, cursor, wanted)
 
     async def call_off(self, worker_instance_id: str) -> None:
         """Claims of this worker that wait on the server are answered now, with what they were

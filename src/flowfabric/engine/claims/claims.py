@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -40,7 +40,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.plan import Plan
 from flowfabric.rules.claims import claims
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Snapshot
 from flowfabric.rules.leases import attempts, reclaim
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.rules.limits.quotas import QUOTAS
@@ -299,7 +299,7 @@ class Claims:
     async def _claim_by(
         self,
         args: ClaimExecutionArgs | ClaimResumedArgs,
-        rule: Callable[[Snapshot], Decision],
+        rule: Callable[[Snapshot], Decided[Claimed]],
     ) -> Claimed:
         began = time.perf_counter()
         claimed: Claimed = await self.claim_one(
@@ -354,14 +354,14 @@ class Claims:
     async def claim_one(
         self,
         ident: ExecutionId,
-        rule: Callable[[Snapshot], Decision],
+        rule: Callable[[Snapshot], Decided[T]],
         ttl_ms: int,
         instance: str,
         kind: HandleKind | None = None,
-    ) -> Any:
+    ) -> Claimed | T:
         """Claims by a rule; a commit without a result of its own answers `Claimed`."""
 
-        def decided(snapshot: Snapshot) -> Decision:
+        def decided(snapshot: Snapshot) -> Decided[Claimed | T]:
             decision = rule(snapshot)
             if isinstance(decision, Commit) and decision.result is None:
                 return Commit(

@@ -20,7 +20,7 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.quarantine import readable_rows
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, behind, core_of, load_all
 from flowfabric.errors import (
     Contention,
     ContentionKind,
@@ -36,10 +36,11 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
 from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
 from flowfabric.model.worker import WorkerInfo
+from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants, routing
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Snapshot
 from flowfabric.rules.workers import registry
-from flowfabric.store.port import Read, Scan, ScanAll
+from flowfabric.store.port import Scan, ScanAll
 
 SCAN_PAGE = 100
 SMALL_PAGE = 8
@@ -104,7 +105,8 @@ class Grants:
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
         for at in range(0, len(gates), MAX_GATES):
             groups = [(lane, namespace, gate) for gate in gates[at : at + MAX_GATES]]
-            for found in await self._executions(ScanAll("ready", groups, page, CORE_COLUMNS)):
+            ready = ScanAll("ready", groups, page, CORE_COLUMNS)
+            for found in await load_all(self._store, ready, core_of):
                 queues[found.gate].append(found)
         longer = {gate for gate, queue in queues.items() if len(queue) == page}
         heads = [(_rank(queue[0]), gate) for gate, queue in queues.items() if queue]
@@ -115,26 +117,21 @@ class Grants:
             found = queue.popleft()
             yield found
             if not queue and gate in longer:
-                after = (found.priority, found.created_at_ms, found.execution_id)
                 group = {"lane_id": lane, "namespace": namespace, "gate": gate}
-                scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=CORE_COLUMNS)
-                queue.extend(await self._executions(scan))
+                scan = Scan("ready", group, limit=SCAN_PAGE, columns=CORE_COLUMNS)
+                queue.extend(await load_all(self._store, behind(scan, found), core_of))
                 if len(queue) < SCAN_PAGE:
                     longer.remove(gate)
             if queue:
                 heapq.heappush(heads, (_rank(queue[0]), gate))
 
-    async def _executions(self, read: Read) -> list[Execution]:
-        return [from_core_row(row) for row in (await self._store.load((read,))).rows[0]]
-
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
         """Reserves an execution for a worker; others cannot claim it until the grant expires."""
         ident = check_grant(args)
         grant_id = secrets.token_hex(16)
-        result: Granted = await self._admission.run(
+        return await self._admission.run(
             ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
         )
-        return result
 
     async def claim_for_worker(
         self,
@@ -212,18 +209,15 @@ class Grants:
         )
         ident, grant_id = check_grant(args), secrets.token_hex(16)
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def granted(applied: Applied) -> ClaimGrant:
+            return ClaimGrant(ident, partition_tag(ident.partition_index), grant_id, *applied.row)
+
+        def rule(snapshot: Snapshot) -> Decided[ClaimGrant]:
             decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
-            if isinstance(decision, Commit):
-                key = partition_tag(ident.partition_index)
-                return Commit(
-                    decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, *applied.row)
-                )
-            return decision
+            return Commit(decision.plan, granted) if isinstance(decision, Commit) else decision
 
         try:
-            result: ClaimGrant = await self._admission.run(ident, rule)
-            return result
+            return await self._admission.run(ident, rule)
         except (Contention, StateError, ValidationError) as error:
             if isinstance(error, Contention) and error.kind in QUOTA_ERRORS:
                 full.add(execution.gate)

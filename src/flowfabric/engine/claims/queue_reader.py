@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from uuid import UUID
 
 from msgspec import Struct
@@ -69,7 +69,7 @@ class QueueReader:
         ]
         found = await self._count(ids.values(), to_count, reads)
         rows, *budget_rows = found.rows
-        candidates = [Candidate(*row) for row in rows]
+        candidates = list(starmap(Candidate, rows))
         last_read = _queues_with_more(candidates, page)
         candidates = await readable_rows(self._store, candidates, of_budgets=True)
         breaches = breaches_of(budget_states(*budget_rows)) if expected else {}
@@ -105,7 +105,7 @@ class QueueReader:
         ]
         found: list[Candidate] = []
         for gate, rows in zip(gates, (await self._store.load(reads)).rows, strict=True):
-            found += [Candidate(*row) for row in rows]
+            found += starmap(Candidate, rows)
             if len(rows) < page:
                 del heads.last_read[gate]
             else:
@@ -144,16 +144,16 @@ class QueueReader:
         usage = [self._quota_cache.reads(quota, now) for quota in to_count]
         policies = GetAll("ff_quota_policy", [(ident,) for ident in quota_ids])
         loaded = await self._store.load([policies, *reads, *chain.from_iterable(usage)])
-        found = [QuotaPolicy(*row) for row in loaded.rows[0]]
-        quotas = {quota.quota_policy_id: quota for quota in found}
-        start = 1 + len(reads)
+        stored, *rows = loaded.rows
+        quotas = {quota.quota_policy_id: quota for quota in starmap(QuotaPolicy, stored)}
         known = set()
+        start = len(reads)
         for quota, asked in zip(to_count, usage, strict=True):
-            ident, rows = quota.quota_policy_id, loaded.rows[start : start + READS_PER_QUOTA]
-            if self._quota_cache.learn(quota, quotas[ident], asked, rows, loaded.now_ms):
+            ident, counted = quota.quota_policy_id, rows[start : start + READS_PER_QUOTA]
+            if self._quota_cache.learn(quota, quotas[ident], asked, counted, loaded.now_ms):
                 known.add(ident)
             start += READS_PER_QUOTA
-        return _Counted(loaded.now_ms, quotas, known, loaded.rows[1 : 1 + len(reads)])
+        return _Counted(loaded.now_ms, quotas, known, rows[: len(reads)])
 
 
 def _queues_with_more(candidates: Sequence[Candidate], page: int) -> dict[str, Candidate]:

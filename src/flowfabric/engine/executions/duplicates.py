@@ -89,7 +89,7 @@ class Duplicates:
 
     async def find(self, creation: Creation, args: CreateExecutionArgs) -> Existing:
         ident = creation.result.execution_id
-        key = (ident.partition_index, ident.uuid)
+        key = ident.key
         reads: list[Read] = [Get("ff_exec_core", key, ("execution_id",))]
         if args.idempotency_key:
             reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
@@ -115,7 +115,7 @@ class Duplicates:
         return found == _KeyColumns(args.namespace, args.idempotency_key)
 
     async def _columns(self, ident: ExecutionId, kind: type[Struct]) -> Struct | None:
-        key = (ident.partition_index, ident.uuid)
+        key = ident.key
         return await load_one(self._store, Get("ff_exec_core", key, kind.__struct_fields__), kind)
 
 

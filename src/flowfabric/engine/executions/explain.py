@@ -74,8 +74,8 @@ class Explain:
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
         """The reasons why it is not running, in the order in which they must end, with facts."""
         ident = execution_id(execution)
-        key = (ident.partition_index, ident.uuid)
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        key = ident.key
+        owner = ident.owner
         reads: tuple[Read, ...] = (
             Get("ff_exec_core", key, CORE_COLUMNS),
             Scan("last_attempt", owner, limit=1),

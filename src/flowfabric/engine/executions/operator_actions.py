@@ -34,23 +34,21 @@ class OperatorActions:
         validation.text(args.reason, "reason")
         validation.text(name(args.source, "source"), "source")
         validation.optional_timestamp(args.now, "now")
-        result: Cancelled = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: operator_actions.cancel(snapshot, args)
         )
-        return result
 
     async def change_priority(self, args: ChangePriorityArgs) -> Changed:
         """Changes the position of a waiting execution in its lane."""
         ident = execution_id(args.execution_id)
         validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
         validation.optional_timestamp(args.now, "now")
-        result: Changed = await self._core.decide(
+        return await self._core.decide(
             ident,
             lambda snapshot: operator_actions.change_priority(
                 snapshot, args.new_priority, args.now
             ),
         )
-        return result
 
     async def expire_execution(
         self,
@@ -72,13 +70,12 @@ class OperatorActions:
         except ValueError:
             raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
         roll = self._core.random.random()
-        result: Expired | RetryScheduled | AlreadyTerminal | None = await self._core.decide(
+        return await self._core.decide(
             ident,
             lambda snapshot: time_limits.expire(
                 snapshot, kind, now, self._core.settings.default_retry_policy, roll
             ),
         )
-        return result
 
     async def promote_delayed(
         self,
@@ -92,10 +89,9 @@ class OperatorActions:
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
-        result: str = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: operator_actions.promote(snapshot, now)
         )
-        return result
 
     async def block_route(
         self,
@@ -111,10 +107,9 @@ class OperatorActions:
         validation.partition_matches(partition, ident.partition_index)
         validation.text(reason_detail, "reason_detail")
         validation.optional_timestamp(now, "now")
-        result: Blocked | LuaRejected = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
         )
-        return result
 
     async def unblock_execution(
         self,
@@ -152,7 +147,6 @@ class OperatorActions:
 
     async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
         checked = validation.tags(tags)
-        result: int = await self._core.decide(
+        return await self._core.decide(
             execution_id(execution), lambda snapshot: operator_actions.set_tags(snapshot, checked)
         )
-        return result

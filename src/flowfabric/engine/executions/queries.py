@@ -141,7 +141,7 @@ class Queries:
         """The namespaces of the executions that exist."""
         if len(executions) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
-        keys = [(ident.partition_index, ident.uuid) for ident in map(execution_id, executions)]
+        keys = [ident.key for ident in map(execution_id, executions)]
         columns = _NamespaceColumns.__struct_fields__
         found: list[_NamespaceColumns] = []
         for at in range(0, len(keys), READ_PAGE):
@@ -159,7 +159,7 @@ class Queries:
         ident = execution_id(execution)
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
-        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        group = ident.owner
         read = Scan("attempts", group, position, limit=size + 1 if size else 0)
         found = await load_all(self._store, read, Attempt)
         page = [structs.replace(a, lease_id=None) for a in found[:size]]

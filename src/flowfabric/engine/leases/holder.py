@@ -87,7 +87,7 @@ class Holder:
             raise invalid("handles", f"at most {MAX_CHECKED} handles", len(handles))
         fields = [self._leases.fields(handle) for handle in handles]
         idents = dict.fromkeys(each.execution_id for each in fields)
-        keys = [(ident.partition_index, ident.uuid) for ident in idents]
+        keys = [ident.key for ident in idents]
         loaded = await self._store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))
         found = {ident: (ident, *columns) for ident, *columns in loaded.rows[0]}
         return [is_held(found.get(each.execution_id.uuid), each) for each in fields]

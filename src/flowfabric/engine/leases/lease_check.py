@@ -22,7 +22,7 @@ class _LeaseEvent(Struct, frozen=True):
 async def check_granted(store: Store, lease: HandleFields) -> None:
     """Raises unless an attempt of the execution has had this lease."""
     ident = lease.execution_id
-    key = (ident.partition_index, ident.uuid)
+    key = ident.key
     loaded = await store.load(
         (
             Get("ff_exec_core", key, ("execution_id",)),

@@ -57,8 +57,7 @@ class NamedCalls:
             )
             return Commit(plan, lambda applied: Renewed(applied.row[0]))
 
-        result: Renewed = await self._core.decide(ident, rule)
-        return result
+        return await self._core.decide(ident, rule)
 
     async def update_progress(self, args: UpdateProgressArgs) -> None:
         """Checks lifecycle, revocation and expiry first, then the named lease."""

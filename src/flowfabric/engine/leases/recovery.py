@@ -58,8 +58,7 @@ class Recovery:
                 seen.append(snapshot.execution.lease_epoch)
             return expiry.revoke(snapshot, args, label, seen[0] if seen else None)
 
-        result: Revoked | AlreadySatisfied = await self._core.decide(ident, rule)
-        return result
+        return await self._core.decide(ident, rule)
 
     async def mark_lease_expired_if_due(
         self, execution: ExecutionId, *, partition: int | str | None = None
@@ -88,10 +87,9 @@ class Recovery:
             if grace_ms is None
             else validation.timestamp(grace_ms, "grace_ms")
         )
-        result: str | ReclaimCapExceeded = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: expiry.requeue(snapshot, grace), grant=True
         )
-        return result
 
     async def issue_reclaim_grant(
         self, args: IssueGrantArgs

@@ -8,7 +8,7 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import invalid, invalid_input
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import (
     MAX_AMOUNT,
@@ -37,10 +37,9 @@ def _listed(value: object, field: str) -> list[object]:
     return list(value)
 
 
-def new_budget(args: object) -> CreateBudgetArgs:
+def new_budget(args: CreateBudgetArgs) -> CreateBudgetArgs:
     """The checked arguments, with the id as a UUID."""
-    if not isinstance(args, CreateBudgetArgs):
-        raise invalid("args", "CreateBudgetArgs", type(args).__name__)
+    validation.instance(args, CreateBudgetArgs)
     ident = budget_id(args.budget_id)
     _check_limits(args, "create_budget")
     for field in ("scope_type", "scope_id", "enforcement_mode"):
@@ -50,10 +49,9 @@ def new_budget(args: object) -> CreateBudgetArgs:
     return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
 
 
-def other_limits(args: object) -> UpdateBudgetArgs:
+def other_limits(args: UpdateBudgetArgs) -> UpdateBudgetArgs:
     """The checked arguments, with the id as a UUID."""
-    if not isinstance(args, UpdateBudgetArgs):
-        raise invalid("args", "UpdateBudgetArgs", type(args).__name__)
+    validation.instance(args, UpdateBudgetArgs)
     ident = budget_id(args.budget_id)
     _check_limits(args, "update_budget")
     validation.text(args.by, "by", MAX_LABEL_BYTES)
@@ -67,8 +65,7 @@ def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
         field: _listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")
     }
     if any(len(several) != len(names) for several in limits.values()):
-        detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise invalid_input(f"{call}: dimensions / hard_limits / soft_limits length mismatch")
     for name in names:
         _dimension(name)
     for field, several in limits.items():
@@ -77,15 +74,13 @@ def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
     for field in ("on_hard_limit", "on_soft_limit"):
         validation.text(getattr(args, field), field, MAX_LABEL_BYTES)
     if args.on_hard_limit in RESERVED_ACTIONS:
-        detail = f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise invalid_input(f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet")
     validation.whole(args.reset_interval_ms, "reset_interval_ms", 0, validation.MAX_TIMESTAMP_MS)
 
 
-def used(usage: object) -> dict[str, int]:
+def used(usage: UsageDimensions) -> dict[str, int]:
     """The amounts of a worker's report by dimension, with tokens and time."""
-    if not isinstance(usage, UsageDimensions):
-        raise invalid("usage", "UsageDimensions", type(usage).__name__)
+    validation.instance(usage, UsageDimensions, "usage")
     amounts = given(usage.custom, "custom")
     for field in _USAGE_FIELDS:
         amount = getattr(usage, field)
@@ -95,9 +90,7 @@ def used(usage: object) -> dict[str, int]:
         if amount == 0 and field != "wall_ms":
             continue
         if field in amounts:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"{field}: given as a field and in custom"
-            )
+            raise invalid_input(f"{field}: given as a field and in custom")
         amounts[field] = amount
     return amounts
 
@@ -115,7 +108,7 @@ def spend(amounts: object) -> dict[str, int]:
             detail = (
                 f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
             )
-            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+            raise invalid_input(detail)
     return given(amounts, "deltas")
 
 
@@ -123,8 +116,7 @@ def summed(dimensions: object, deltas: object) -> dict[str, int]:
     """The amounts by dimension. Amounts for the same dimension are added."""
     names, amounts = _listed(dimensions, "dimensions"), _listed(deltas, "deltas")
     if len(names) != len(amounts):
-        detail = "report_usage_admin: dimensions and deltas length mismatch"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise invalid_input("report_usage_admin: dimensions and deltas length mismatch")
     found: dict[str, int] = {}
     for name, amount in _amounts("deltas", zip(names, amounts, strict=True), len(names)):
         total = found.get(name, 0) + amount
@@ -148,8 +140,7 @@ def report(
 
 def _check_count(number: int) -> None:
     if number > MAX_DIMENSIONS:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT,
+        raise invalid_input(
             f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}",
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from uuid import UUID
 
 from msgspec import structs
 
-from flowfabric.engine import validation
+from flowfabric.engine import retry, validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.leases.facts import LeaseCache
@@ -14,8 +15,8 @@ from flowfabric.engine.leases.lease_check import check_granted
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budget_reads import load_budget, load_for_reports, load_ledger
-from flowfabric.engine.limits.usage_batcher import UsageBatcher, pause
-from flowfabric.errors import EngineError, NotFound, invalid
+from flowfabric.engine.limits.usage_batcher import UsageBatcher
+from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import (
     BudgetAlreadySatisfied,
@@ -60,10 +61,7 @@ class Budgets:
         def rule(rows: BudgetRows) -> Decision:
             return budgets.create_budget(rows.policy, new, rows.now_ms)
 
-        result: BudgetCreated | BudgetAlreadySatisfied = await self._core.run(
-            lambda: load_budget(self._store, new.budget_id), rule
-        )
-        return result
+        return await self._core.run(lambda: load_budget(self._store, new.budget_id), rule)
 
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
         """Replaces the limits of a budget. They hold from the next report and the next claim on.
@@ -87,10 +85,7 @@ class Budgets:
     async def report_usage(
         self, handle: Handle, budget_id: UUID, usage: UsageDimensions
     ) -> UsageResult:
-        """Counts what a worker has used.
-
-        The lease may have expired; one that was never granted is refused.
-        """
+        """Counts what a worker has used. The lease may have expired, but it was granted once."""
         lease = self._leases.fields(handle)
         amounts, budget = budget_validation.used(usage), budget_validation.budget_id(budget_id)
         report = budget_validation.report(
@@ -101,12 +96,8 @@ class Budgets:
         return await self.batcher.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
-        """As `report_usage`, without a lease.
-
-        `now` is checked and not used: the clock of the store counts.
-        """
-        if not isinstance(args, ReportUsageAdminArgs):
-            raise invalid("args", "ReportUsageAdminArgs", type(args).__name__)
+        """As `report_usage`, without a lease. The clock of the store counts, not `now`."""
+        validation.instance(args, ReportUsageAdminArgs)
         validation.optional_timestamp(args.now, "now")
         report = budget_validation.report(
             budget_validation.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key"
@@ -115,8 +106,7 @@ class Budgets:
 
     async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
         """Counts usage on the ledger of an execution. `release_budget` gives it back."""
-        if not isinstance(args, RecordSpendArgs):
-            raise invalid("args", "RecordSpendArgs", type(args).__name__)
+        validation.instance(args, RecordSpendArgs)
         who = execution_id(args.execution_id)
         amounts = budget_validation.spend(args.deltas)
         report = budget_validation.report(
@@ -125,13 +115,9 @@ class Budgets:
         return await self.batcher.report(budget_validation.budget_id(args.budget_id), report)
 
     async def _report_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
-        """Counts one report.
-
-        If it is refused, the breach and its consequence are one transaction.
-        """
+        """Counts one report. A breach and its consequence are one transaction."""
         assert report.by is not None
-        tries = 0
-        while True:
+        for tries in count(1):
             execution = (await self._core.snapshots.load(report.by)).execution
             rows = await load_for_reports(self._store, budget, [report])
             counted = budgets.count(rows, [report])
@@ -146,8 +132,8 @@ class Budgets:
                 acted = await self._act(rows, execution, counted, result, report.lease)
                 if acted is not None:
                     return acted
-            tries += 1
-            await pause(tries)
+            await retry.pause(retry.CONTENDED, tries)
+        raise AssertionError("the last pause raises")
 
     async def _act(
         self,
@@ -183,9 +169,9 @@ class Budgets:
     async def _cancel_pending(
         self, by: Execution, budget: UUID, noted: Plan, lease: HandleFields | None
     ) -> bool:
-        """Cancels the members that have not started, and notes the breach, in one transaction.
+        """Cancels the members that have not started and notes the breach, in one transaction.
 
-        False when the flow has ended or the lease is lost: then only the breach is noted.
+        Only notes the breach, and returns False, when the flow has ended or the lease is lost.
         """
         flow, policy = by.flow_id, CancelFlowPolicy.CANCEL_PENDING
         assert flow is not None

@@ -12,7 +12,7 @@ from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.snapshots import load_flow
-from flowfabric.engine.snapshots import load_all, load_one
+from flowfabric.engine.snapshots import behind, full_page, load_one, pages
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
 from flowfabric.model.execution import Blocked, LuaRejected, Page
@@ -37,6 +37,7 @@ from flowfabric.model.quota import (
     RateExceeded,
     Rejected,
     Released,
+    UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
@@ -71,11 +72,8 @@ class Quotas:
 
         A quota that exists is not changed.
         """
-        if not isinstance(args, CreateQuotaPolicyArgs):
-            raise invalid("args", "CreateQuotaPolicyArgs", args)
-        ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
-        for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
-            validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+        validation.instance(args, CreateQuotaPolicyArgs)
+        ident = check_limits(args)
         validation.optional_timestamp(args.now, "now")
         validation.optional_namespace(args.namespace)
         now = await self._store.now_ms() if args.now is None else args.now
@@ -112,12 +110,8 @@ class Quotas:
     # ---- admission outside of claims
 
     async def check_admission(self, args: CheckAdmissionArgs) -> Admission:
-        """Admits an execution if these limits allow it.
-
-        It holds a slot until `release_admission`.
-        """
-        if not isinstance(args, CheckAdmissionArgs):
-            raise invalid("args", "CheckAdmissionArgs", args)
+        """Admits an execution if these limits allow it; it holds a slot until it is released."""
+        validation.instance(args, CheckAdmissionArgs)
         ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
         own = execution_id(args.execution_id)
         for field in ("window_seconds", "rate_limit", "concurrency_cap"):
@@ -171,8 +165,7 @@ class Quotas:
         self, args: BlockForAdmissionArgs
     ) -> Blocked | Rejected:
         """Blocks a waiting execution because of a limit."""
-        if not isinstance(args, BlockForAdmissionArgs):
-            raise invalid("args", "BlockForAdmissionArgs", args)
+        validation.instance(args, BlockForAdmissionArgs)
         ident = execution_id(args.execution_id)
         validation.partition_matches(args.partition, ident.partition_index)
         if args.lane_id != "":
@@ -195,8 +188,7 @@ class Quotas:
     ) -> bool:
         """Puts executions created in a scope from now on under a limit. False if attached already.
 
-        A limit applies to executions of its own namespace. A flow or namespace outside of it is
-        refused.
+        The scope must be in the namespace of the limit.
         """
         scope = _scope(kind, limit_id, scope_type, scope_id)
         namespace = await self._namespace_for(scope)
@@ -233,10 +225,7 @@ class Quotas:
     async def detach_limit(
         self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
     ) -> bool:
-        """Takes executions created in a scope from now on out of a limit.
-
-        False if it was not attached.
-        """
+        """Takes executions created from now on out of a limit. False if it was not attached."""
         scope = _scope(kind, limit_id, scope_type, scope_id)
         answer = await self._store.commit(limit_scopes.DETACH(**structs.asdict(scope)))
         self._limit_cache.forget()
@@ -253,19 +242,20 @@ class Quotas:
         size = validation.limit(limit, MAX_SCOPES_PAGE)
         if after is not None and not isinstance(after, LimitScope):
             raise invalid("after", "the last LimitScope of the page before", after)
+        scan = Scan("limit_scopes", limit=MAX_SCOPES_PAGE)
         found: list[LimitScope] = []
-        last = after
-        while len(found) <= size and size:
-            position = (
-                None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
-            )
-            scan = Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE)
-            page = await load_all(self._store, scan, LimitScope)
+        async for page in pages(self._store, behind(scan, after) if after else scan, LimitScope):
             found += [scope for scope in page if namespace in (None, scope.namespace)]
-            if len(page) < MAX_SCOPES_PAGE:
+            if len(found) > size:
                 break
-            last = page[-1]
-        return Page(found[:size], found[size - 1] if len(found) > size else None)
+        return Page(*full_page(found, size))
+
+
+def check_limits(args: CreateQuotaPolicyArgs | UpdateQuotaPolicyArgs) -> UUID:
+    """The id of the quota."""
+    for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
+        validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+    return validation.limit_id(args.quota_policy_id, "quota_policy_id")
 
 
 def _kind(kind: object) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from uuid import UUID
 
+from flowfabric.engine import retry
 from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.limits.budget_reads import load_for_reports
 from flowfabric.engine.telemetry import TelemetrySlot
-from flowfabric.errors import Contention, ContentionKind, EngineError
+from flowfabric.errors import EngineError
 from flowfabric.model.budget import HardBreach, UsageResult
 from flowfabric.plan import Applied
 from flowfabric.rules.limits import budgets
@@ -23,28 +24,13 @@ from flowfabric.store.port import Store
 log = logging.getLogger("flowfabric.budgets")
 
 MAX_REPORTS = 256
-MAX_TRIES = 200
-LONGEST_PAUSE_S = 0.05
 WARN_EVERY_S = 60.0
 MAX_WARNED = 1_000
 ReportAlone = Callable[[UUID, Report], Awaitable[UsageResult]]
 
 
-async def pause(tries: int) -> None:
-    """Waits before another try.
-
-    Counters that many callers report to change often, so there are many tries.
-    """
-    if tries >= MAX_TRIES:
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
-    await asyncio.sleep(random.uniform(0, min(0.001 * tries, LONGEST_PAUSE_S)))  # noqa: S311
-
-
 class UsageBatcher:
-    """One per engine.
-
-    `report_alone` handles a refused report with consequences for its execution.
-    """
+    """One per engine. `report_alone` counts a report whose refusal has consequences."""
 
     def __init__(self, store: Store, report_alone: ReportAlone, telemetry: TelemetrySlot) -> None:
         self._store, self._report_alone, self._telemetry = store, report_alone, telemetry
@@ -62,12 +48,8 @@ class UsageBatcher:
     async def _count(
         self, budget: UUID, reports: list[Report]
     ) -> Sequence[UsageResult | EngineError]:
-        """Counts reports in order, and returns the results of the first ones.
-
-        A report with consequences is counted alone, after those before it.
-        """
-        tries = 0
-        while True:
+        """Counts reports in order; one with consequences is counted alone, after those before."""
+        for tries in count(1):
             rows = await load_for_reports(self._store, budget, reports)
             counted = budgets.count(rows, reports)
             alone = _first_with_consequences(rows, reports, counted.results)
@@ -78,8 +60,8 @@ class UsageBatcher:
             plans = budgets.plans(rows, counted)
             if not plans or isinstance(await self._store.commit_together(plans), Applied):
                 return [self._noted(budget, result) for result in counted.results]
-            tries += 1
-            await pause(tries)
+            await retry.pause(retry.CONTENDED, tries)
+        raise AssertionError("the last pause raises")
 
     async def _count_alone(self, budget: UUID, report: Report) -> UsageResult | EngineError:
         try:

@@ -43,9 +43,9 @@ async def load_last_suspension(
     store: Store, ident: ExecutionId
 ) -> tuple[Suspension | None, list[Signal]]:
     """The latest suspension of an execution, with its signals."""
-    owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+    owner = ident.owner
     reads = (
-        Get("ff_suspension_current", (ident.partition_index, ident.uuid)),
+        Get("ff_suspension_current", ident.key),
         Scan("signals_of", owner, limit=SIGNAL_PAGE),
     )
     suspensions, signals = (await store.load(reads)).rows

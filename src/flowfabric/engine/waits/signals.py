@@ -15,7 +15,7 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one, load_rows
 from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_signal
 from flowfabric.engine.waits.resume_signals import SIGNAL_PAGE
 from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys, token_of, token_or_refused
@@ -34,7 +34,6 @@ from flowfabric.model.waitpoint import (
     Suspension,
     Waitpoint,
 )
-from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.waits import signals, suspension_timeouts, waitpoints
@@ -97,10 +96,9 @@ class Signals:
     async def _deliver(
         self, ident: ExecutionId, args: DeliverSignalArgs
     ) -> SignalAccepted | SignalDuplicate:
-        result: SignalAccepted | SignalDuplicate = await self._core.run(
+        return await self._core.run(
             lambda: self._delivery(ident, args), lambda delivery: signals.deliver(delivery, args)
         )
-        return result
 
     async def _delivery(self, ident: ExecutionId, args: DeliverSignalArgs) -> Delivery:
         rows = await self._load(ident, args)
@@ -123,15 +121,14 @@ class Signals:
         )
 
     async def _load(self, ident: ExecutionId, args: DeliverSignalArgs) -> _DeliveryRows:
-        at, key = ident.partition_index, (ident.partition_index, ident.uuid)
-        owner = {"partition_key": at, "execution_id": ident.uuid}
+        at, key = ident.partition_index, ident.key
         counters = ("signal_count", "signals_trimmed")
         reads: list[Read] = [
             Get("ff_exec_core", key, CORE_COLUMNS),
             Get("ff_waitpoint_pending", (at, args.waitpoint_id)),
             KEYS,
             Get("ff_suspension_current", key),
-            Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS, columns=counters),
+            Scan("waitpoints_of", ident.owner, limit=MAX_WAITPOINTS, columns=counters),
         ]
         if args.idempotency_key and args.dedup_ttl_ms > 0:
             dedup_key = (at, args.waitpoint_id, args.idempotency_key)
@@ -170,8 +167,7 @@ class Signals:
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
-            owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-            await self._store.commit(signals.stamp_failure(owner, rows.now_ms))
+            await self._store.commit(signals.stamp_failure(ident.owner, rows.now_ms))
             raise
         return waitpoint, link
 
@@ -180,10 +176,9 @@ class Signals:
 
         The counters of waitpoints count a repeated signal twice, the history once.
         """
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
-        (rows,) = (await self._store.load((read,))).rows
-        return rows
+        columns = ("signal_id", "waitpoint_id")
+        read = Scan("signals_of", ident.owner, limit=limit, columns=columns)
+        return await load_rows(self._store, read)
 
     async def deliver_approval_signal(
         self, args: ApprovalSignalArgs
@@ -221,7 +216,7 @@ class Signals:
     ) -> tuple[str, int]:
         """The token of a waitpoint of an execution in this lane, and the clock of the store."""
         reads = (
-            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
+            Get("ff_exec_core", ident.key, ("lane_id",)),
             Get("ff_waitpoint_pending", (ident.partition_index, waitpoint_id)),
             KEYS,
         )
@@ -243,8 +238,7 @@ class Signals:
 
         A waitpoint created later is checked against the children then.
         """
-        owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
-        reads = (Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS)
+        reads = (Scan("waitpoints_of", parent.owner, limit=MAX_WAITPOINTS), KEYS)
         found, key_rows = (await self._store.load(reads)).rows
         keys = list(starmap(HmacKey, key_rows))
         for waitpoint in starmap(Waitpoint, found):
@@ -277,8 +271,7 @@ class Signals:
         def rule(found: _Suspended) -> Decision:
             return signals.resume(found.execution, found.suspension, delay, found.now_ms)
 
-        result: Resumed = await self._core.run(lambda: self._suspended(ident), rule)
-        return result
+        return await self._core.run(lambda: self._suspended(ident), rule)
 
     async def expire_suspension(
         self, execution: ExecutionId, *, partition: int | str | None = None, now: int | None = None
@@ -293,11 +286,10 @@ class Signals:
             at = found.now_ms if now is None else now
             return suspension_timeouts.expire(found.execution, found.suspension, at, signal)
 
-        result: str = await self._core.run(lambda: self._suspended(ident), rule)
-        return result
+        return await self._core.run(lambda: self._suspended(ident), rule)
 
     async def _suspended(self, ident: ExecutionId) -> _Suspended:
-        key = (ident.partition_index, ident.uuid)
+        key = ident.key
         reads = (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
         loaded = await self._store.load(reads)
         executions, suspended = loaded.rows
@@ -313,11 +305,10 @@ class Signals:
         """Closes a waitpoint to signals. A suspension that waits on it stays suspended."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         validation.text(reason, "reason", MAX_KEY_BYTES)
-        result: str = await self._core.run(
+        return await self._core.run(
             lambda: self._waitpoint(ident.partition_index, wanted),
             lambda found: waitpoints.close(found, ident.uuid, reason),
         )
-        return result
 
     async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
         return await load_one(
@@ -329,7 +320,9 @@ class Signals:
         now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
         scan = Scan("waitpoint_expiry", upto=now, limit=size)
         found = await load_all(self._store, scan, Waitpoint)
-        return await self._commit_many([waitpoints.closing(w, "never_committed") for w in found])
+        return await self._core.commit_each(
+            [waitpoints.closing(w, "never_committed") for w in found]
+        )
 
     async def forget_signal_keys(self) -> int:
         """Removes expired idempotency keys of signals and suspends. Returns their number."""
@@ -341,11 +334,7 @@ class Signals:
         signal_keys, suspend_keys = (await self._store.load(reads)).rows
         plans = [signals.forget_key(row, now) for row in signal_keys]
         plans += [signals.forget_suspend(row, now) for row in suspend_keys]
-        return await self._commit_many(plans)
-
-    async def _commit_many(self, plans: Sequence[Plan]) -> int:
-        answers = await self._store.commit_many(plans) if plans else ()
-        return sum(isinstance(answer, Applied) for answer in answers)
+        return await self._core.commit_each(plans)
 
     # ---- tokens
 

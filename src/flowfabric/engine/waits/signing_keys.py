@@ -55,10 +55,9 @@ class SigningKeys:
         """Installs the first signing key. It may be called at every start."""
         signing_keys.check_seed(kid, secret_hex)
         secret = bytes.fromhex(secret_hex)
-        result: Seeded | AlreadySeeded = await self._core.run(
+        return await self._core.run(
             self.keys, lambda found: signing_keys.seed(found[0], kid, secret, found[1])
         )
-        return result
 
     async def rotate_waitpoint_hmac_secret_all(
         self, new_kid: str, new_secret_hex: str, grace_ms: int

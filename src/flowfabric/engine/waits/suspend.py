@@ -263,7 +263,7 @@ class Suspend:
 
 
 def _held_reads(fields: HandleFields) -> tuple[Get, Get]:
-    key: tuple[int, UUID] = (fields.execution_id.partition_index, fields.execution_id.uuid)
+    key: tuple[int, UUID] = fields.execution_id.key
     return (
         Get("ff_exec_core", key, CORE_COLUMNS),
         Get("ff_attempt", (*key, fields.attempt_index)),

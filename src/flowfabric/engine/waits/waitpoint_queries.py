@@ -81,9 +81,9 @@ class WaitpointQueries:
         ident = execution_id(execution)
         size = min(max(validation.limit(limit, MAX_PAGE), 1), MAX_PAGE)
         position = None if after is None else (validation.flow_id(after, "after"),)
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        owner = ident.owner
         scan = Scan("waitpoints_of", owner, position, limit=size + 1)
-        target = Get("ff_exec_core", (ident.partition_index, ident.uuid), CORE_COLUMNS)
+        target = Get("ff_exec_core", ident.key, CORE_COLUMNS)
         rows, executions = (await self._store.load((scan, target))).rows
         if not executions:
             raise NotFound("execution")
@@ -164,7 +164,7 @@ class WaitpointQueries:
 
         An execution that resumed since is placed by its latest suspension.
         """
-        key = (ident.partition_index, ident.uuid)
+        key = ident.key
         read = Get("ff_suspension_current", key, _SuspendedAt.__struct_fields__)
         found = await load_one(self._store, read, _SuspendedAt)
         return 0 if found is None else found.suspended_at_ms, ident.uuid
