@@ -10,7 +10,15 @@ from uuid import UUID
 import msgspec
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid, invalid_input
-from flowfabric.ids import execution_id, lane_id, name, parse_uuid, partition_key, tag_key_is_valid
+from flowfabric.ids import (
+    ExecutionId,
+    execution_id,
+    lane_id,
+    name,
+    parse_uuid,
+    partition_key,
+    tag_key_is_valid,
+)
 from flowfabric.model.execution import (
     MAX_PAYLOAD_BYTES,
     MAX_REASON_BYTES,
@@ -185,6 +193,14 @@ def optional_namespace(value: object, field: str = "namespace") -> str | None:
 def partition_matches(stated: object, actual: int, field: str = "partition") -> None:
     if stated is not None and partition_key(stated, field) != actual:
         raise invalid(field, f"the partition inside the execution id ({actual})", stated)
+
+
+def target(execution: object, partition: object, now: object = None) -> ExecutionId:
+    """The execution of an operation that also takes its partition and a time."""
+    ident = execution_id(execution)
+    partition_matches(partition, ident.partition_index)
+    optional_timestamp(now, "now")
+    return ident
 
 
 def payload_schema(value: object) -> None:

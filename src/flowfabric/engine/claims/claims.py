@@ -24,7 +24,7 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import hold_claimed
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import Corruption, EngineError
-from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
+from flowfabric.ids import ExecutionId, execution_id, lane_id, new_attempt_id, new_lease_id
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import (
     Claimed,
@@ -335,8 +335,7 @@ class Claims:
         A grant of another worker refuses the claim.
         """
         ident = execution_id(token.grant.execution_id)
-        name(token.worker_id, "worker_id")
-        name(token.worker_instance_id, "worker_instance_id")
+        validation.worker(token.worker_id, token.worker_instance_id)
         validation.ttl_ms(token.lease_ttl_ms)
         validation.timestamp(token.grant.expires_at_ms, "grant.expires_at_ms")
         lease, attempt = new_lease_id(), new_attempt_id()
@@ -377,7 +376,6 @@ class Claims:
 
 def _check_claim(args: ClaimExecutionArgs | ClaimResumedArgs) -> None:
     validation.optional_uuid(args.lease_id, "lease_id")
-    name(args.worker_id, "worker_id")
-    name(args.worker_instance_id, "worker_instance_id")
+    validation.worker(args.worker_id, args.worker_instance_id)
     validation.ttl_ms(args.lease_ttl_ms)
     execution_id(args.execution_id)

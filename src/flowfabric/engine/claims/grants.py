@@ -31,7 +31,7 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
+from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
 from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
@@ -147,8 +147,7 @@ class Grants:
         The worker then calls `claim_execution`. Without a namespace, the namespaces take turns.
         """
         checked = lane_id(lane)
-        name(worker_id, "worker_id")
-        name(worker_instance_id, "worker_instance_id")
+        validation.worker(worker_id, worker_instance_id)
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
         validation.optional_namespace(namespace)
@@ -253,8 +252,7 @@ def _rank(execution: Execution) -> tuple[int, int, UUID]:
 def check_grant(args: IssueGrantArgs) -> ExecutionId:
     ident = execution_id(args.execution_id)
     validation.partition_matches(args.partition, ident.partition_index)
-    name(args.worker_id, "worker_id")
-    name(args.worker_instance_id, "worker_instance_id")
+    validation.worker(args.worker_id, args.worker_instance_id)
     validation.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
     check_capability_tokens(args.worker_capabilities, "worker_capabilities")
     for field in ("capability_hash", "route_snapshot_json", "admission_summary"):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.lanes import Lanes
-from flowfabric.engine.snapshots import load_one
+from flowfabric.engine.snapshots import load_rows
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate, Lane
@@ -35,16 +35,6 @@ class Existing(Struct, frozen=True):
 
     duplicate: Duplicate | None = None
     expired_holder: ExecutionId | None = None
-
-
-class _KeyColumns(Struct, frozen=True):
-    namespace: str
-    idempotency_key: str | None
-
-
-class _CreatedColumns(Struct, frozen=True):
-    created_at_ms: int
-    payload: bytes | None
 
 
 class Duplicates:
@@ -89,8 +79,7 @@ class Duplicates:
 
     async def find(self, creation: Creation, args: CreateExecutionArgs) -> Existing:
         ident = creation.result.execution_id
-        key = ident.key
-        reads: list[Read] = [Get("ff_exec_core", key, ("execution_id",))]
+        reads: list[Read] = [Get("ff_exec_core", ident.key, ("execution_id",))]
         if args.idempotency_key:
             reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
         loaded = await self._store.load(reads)
@@ -107,16 +96,14 @@ class Duplicates:
 
     async def _was_applied(self, creation: Creation, args: CreateExecutionArgs) -> bool:
         """The row has the moment and the payload of this create."""
-        found = await self._columns(creation.result.execution_id, _CreatedColumns)
-        return found == _CreatedColumns(creation.created_at_ms, args.input_payload)
+        key, columns = creation.result.execution_id.key, ("created_at_ms", "payload")
+        rows = await load_rows(self._store, Get("ff_exec_core", key, columns))
+        return rows == [(creation.created_at_ms, args.input_payload)]
 
     async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
-        found = await self._columns(ident, _KeyColumns)
-        return found == _KeyColumns(args.namespace, args.idempotency_key)
-
-    async def _columns(self, ident: ExecutionId, kind: type[Struct]) -> Struct | None:
-        key = ident.key
-        return await load_one(self._store, Get("ff_exec_core", key, kind.__struct_fields__), kind)
+        columns = ("namespace", "idempotency_key")
+        rows = await load_rows(self._store, Get("ff_exec_core", ident.key, columns))
+        return rows == [(args.namespace, args.idempotency_key)]
 
 
 def lane_closed(lane: Lane) -> StateError:

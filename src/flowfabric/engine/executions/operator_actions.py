@@ -62,9 +62,7 @@ class OperatorActions:
 
         The policy may retry a timed-out attempt.
         """
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         try:
             kind = ExpirePhase(phase)
         except ValueError:
@@ -86,9 +84,7 @@ class OperatorActions:
         now: int | None = None,
     ) -> str:
         """Makes a delayed execution claimable when its delay is over; returns what was found."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         return await self._core.decide(
             ident, lambda snapshot: operator_actions.promote(snapshot, now)
         )
@@ -103,10 +99,8 @@ class OperatorActions:
         now: int | None = None,
     ) -> Blocked | LuaRejected:
         """Blocks a waiting execution, with a named reason."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
+        ident = validation.target(execution, partition, now)
         validation.text(reason_detail, "reason_detail")
-        validation.optional_timestamp(now, "now")
         return await self._core.decide(
             ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
         )
@@ -120,9 +114,7 @@ class OperatorActions:
         now: int | None = None,
     ) -> None:
         """Unblocks an execution that is still blocked for the reason given."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         await self._core.decide(
             ident,
             lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import load_all
-from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
+from flowfabric.engine.snapshots import full_page, load_all
+from flowfabric.errors import Corruption, invalid, invalid_input
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import (
@@ -159,11 +160,10 @@ class Queries:
         ident = execution_id(execution)
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
-        group = ident.owner
-        read = Scan("attempts", group, position, limit=size + 1 if size else 0)
-        found = await load_all(self._store, read, Attempt)
-        page = [structs.replace(a, lease_id=None) for a in found[:size]]
-        return Page(page, page[-1].attempt_index if len(found) > size else None)
+        read = Scan("attempts", ident.owner, position, limit=size + 1)
+        items, last = full_page(await load_all(self._store, read, Attempt), size)
+        page = [structs.replace(attempt, lease_id=None) for attempt in items]
+        return Page(page, None if last is None else last.attempt_index)
 
     async def read_exec_core_fields(
         self, partition: int | str, execution: ExecutionId, names: Sequence[str]
@@ -184,9 +184,7 @@ class Queries:
         ident = execution_id(execution)
         found = await self._core.snapshots.execution(ident)
         if found is None:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}"
-            )
+            raise invalid_input(f"{op}: execution not found: {ident}")
         return found
 
     async def list_executions(
@@ -201,12 +199,10 @@ class Queries:
             if mark.partition_index != index:
                 raise invalid("cursor", f"an id of partition {index}", cursor)
             after = (mark.uuid,)
-        more = size + 1 if size else 0
-        scan = Scan(
-            "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
-        )
-        found = await load_all(self._store, scan, lambda uuid: ExecutionId.of(index, uuid))
-        return Page(found[:size], found[size - 1] if len(found) > size else None)
+        group, columns = {"partition_key": index}, ("execution_id",)
+        scan = Scan("executions", group, after, limit=size + 1, columns=columns)
+        found = await load_all(self._store, scan, partial(ExecutionId.of, index))
+        return Page(*full_page(found, size))
 
 
 def _decoded(execution: Execution) -> StateVector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
@@ -28,11 +28,14 @@ from flowfabric.model.lease import (
     UpdateProgressArgs,
 )
 from flowfabric.model.policy import parse_retry_policy
+from flowfabric.plan import Applied
 from flowfabric.rules import retries
-from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import check_fence
 from flowfabric.rules.leases import attempts, renewal
 from flowfabric.rules.leases.acquisition import policy_text
+
+R = TypeVar("R")
 
 
 class NamedCalls:
@@ -45,7 +48,11 @@ class NamedCalls:
         validation.ttl_ms(args.lease_ttl_ms)
         ident = execution_id(args.execution_id)
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def renewed(applied: Applied) -> Renewed:
+            expires_at_ms, _ = applied.row
+            return Renewed(expires_at_ms)
+
+        def rule(snapshot: Snapshot) -> Decided[Renewed]:
             refused = check_fence(snapshot, args.fence, args.attempt_index, None)
             if refused is not None:
                 return refused
@@ -55,7 +62,7 @@ class NamedCalls:
                 args.lease_ttl_ms,
                 event=self._core.settings.renewal_events,
             )
-            return Commit(plan, lambda applied: Renewed(applied.row[0]))
+            return Commit(plan, renewed)
 
         return await self._core.decide(ident, rule)
 
@@ -87,11 +94,10 @@ class NamedCalls:
             result = validation.payload(result, "result_payload")
         validation.optional_text(args.result_encoding, "result_encoding", 64)
 
-        def complete(fields: HandleFields, _: Execution) -> Commit:
+        def complete(fields: HandleFields, _: Execution) -> Commit[Completed]:
             plan = attempts.complete(fields, result, args.result_encoding)
             return Commit(plan, Completed(fields.execution_id))
 
-        done: Completed
         done, lane = await self._end(args, "success", complete)
         self._core.telemetry.listener.attempt_ended(lane, "ok", execution_id(args.execution_id))
         return done
@@ -106,14 +112,13 @@ class NamedCalls:
         roll = self._core.random.random()
         category = args.failure_category
 
-        def fail(fields: HandleFields, execution: Execution) -> Commit:
+        def fail(fields: HandleFields, execution: Execution) -> Commit[FailOutcome]:
             delay_ms = None
             if policy is not None:
                 delay_ms = retries.next_delay(policy, category, execution.retry_count, roll)
             following = policy_text(args.next_attempt_policy_json)
             return attempts.fail(fields, args.failure_reason, category, delay_ms, following)
 
-        outcome: FailOutcome
         outcome, lane = await self._end(args, "failed", fail)
         report_failure(
             self._core.telemetry.listener,
@@ -127,22 +132,23 @@ class NamedCalls:
 
     async def delay_execution(self, args: DelayExecutionArgs) -> Delayed:
         validation.timestamp(args.delay_until, "delay_until")
-        delayed: Delayed
-        delayed, _ = await self._end(
-            args, None, lambda fields, _: attempts.delay(fields, args.delay_until)
-        )
+
+        def delay(fields: HandleFields, _: Execution) -> Commit[Delayed]:
+            return attempts.delay(fields, args.delay_until)
+
+        delayed, _ = await self._end(args, None, delay)
         return delayed
 
     async def _end(
         self,
         args: EndArgs,
         outcome: str | None,
-        act: Callable[[HandleFields, Execution], Commit],
-    ) -> tuple[Any, str]:
+        act: Callable[[HandleFields, Execution], Commit[R]],
+    ) -> tuple[R, str]:
         """The answer, and the lane of the execution."""
         lane = ""
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def rule(snapshot: Snapshot) -> Decided[R]:
             nonlocal lane
             decision = self._ending(snapshot, args, outcome)
             if not isinstance(decision, HandleFields):

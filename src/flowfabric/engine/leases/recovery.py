@@ -10,9 +10,9 @@ from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.grants import check_grant
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, full_page, pages
 from flowfabric.errors import invalid
-from flowfabric.ids import ExecutionId, execution_id, lease_mark, name, new_attempt_id, new_lease_id
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, new_attempt_id, new_lease_id
 from flowfabric.model.execution import Execution, Page
 from flowfabric.model.lease import (
     AlreadySatisfied,
@@ -63,8 +63,7 @@ class Recovery:
     async def mark_lease_expired_if_due(
         self, execution: ExecutionId, *, partition: int | str | None = None
     ) -> MarkedExpired | AlreadySatisfied:
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
+        ident = validation.target(execution, partition)
         lane = ""
 
         def rule(snapshot: Snapshot) -> Decision:
@@ -109,8 +108,7 @@ class Recovery:
     ) -> Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded:
         """Turns a reclaim grant into a new attempt under a higher epoch."""
         ident = execution_id(args.execution_id)
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
+        validation.worker(args.worker_id, args.worker_instance_id)
         validation.ttl_ms(args.lease_ttl_ms)
         validation.optional_uuid(args.lease_id, "lease_id")
         validation.optional_uuid(args.attempt_id, "attempt_id")
@@ -161,11 +159,10 @@ class Recovery:
         position = _position(after)
         found: list[Execution] = []
         for index in ("leased", "lost"):
-            found += await self._expired(index, bound, position, size + 1 if size else 0, namespace)
+            found += await self._expired(index, bound, position, size + 1, namespace)
         found.sort(key=lambda e: (e.lease_expires_at_ms or 0, e.execution_id))
-        page = [_expired_info(e) for e in found[:size]]
-        is_last = not page or len(found) <= size
-        return Page(page, None if is_last else (page[-1].expires_at_ms, page[-1].execution_id))
+        items, last = full_page([_expired_info(e) for e in found], size)
+        return Page(items, None if last is None else (last.expires_at_ms, last.execution_id))
 
     async def _expired(
         self,
@@ -176,15 +173,11 @@ class Recovery:
         namespace: str | None,
     ) -> list[Execution]:
         found: list[Execution] = []
-        while len(found) < wanted:
-            loaded = await self._store.load(
-                (Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),)
-            )
-            page = [from_core_row(row) for row in loaded.rows[0]]
+        scan = Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS)
+        async for page in pages(self._store, scan, core_of):
             found += [e for e in page if namespace is None or e.namespace == namespace]
-            if len(page) < wanted:
+            if len(found) >= wanted:
                 break
-            after = (page[-1].lease_expires_at_ms or 0, page[-1].execution_id)
         return found[:wanted]
 
 

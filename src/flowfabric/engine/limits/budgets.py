@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
+from collections.abc import Sequence
 from itertools import count
 from uuid import UUID
 
 from msgspec import structs
 
 from flowfabric.engine import retry, validation
+from flowfabric.engine.batcher import Batcher
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.cancels import FlowCancels
-from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.leases.lease_check import check_granted
+from flowfabric.engine.leases.facts import LeaseCache, check_granted
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budget_reads import load_budget, load_for_reports, load_ledger
-from flowfabric.engine.limits.usage_batcher import UsageBatcher
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import (
@@ -43,6 +46,12 @@ from flowfabric.rules.flows import cancels
 from flowfabric.rules.limits import breach_actions, budget_changes, budgets
 from flowfabric.rules.limits.budgets import BudgetRows, Report, UsageTally
 
+log = logging.getLogger("flowfabric.budgets")
+
+MAX_REPORTS = 256
+WARN_EVERY_S = 60.0
+MAX_WARNED = 1_000
+
 
 class Budgets:
     """Creates, updates, charges and reads budgets."""
@@ -52,7 +61,10 @@ class Budgets:
     ) -> None:
         self._core, self._store, self._leases = core, core.store, leases
         self._cancels, self._maintenance = cancels, maintenance
-        self.batcher = UsageBatcher(core.store, self._report_with_consequences, core.telemetry)
+        self.batcher: Batcher[UUID, Report, UsageResult] = Batcher(
+            self._count, MAX_REPORTS, keeps_cancelled=True
+        )
+        self.warned: dict[UUID, float] = {}
 
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
         """Creates a budget with limits per dimension. A budget that exists is not changed."""
@@ -93,7 +105,7 @@ class Budgets:
         )
         if self._leases.facts(handle) is None:
             await check_granted(self._store, lease)
-        return await self.batcher.report(budget, report)
+        return await self.batcher.submit(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
         """As `report_usage`, without a lease. The clock of the store counts, not `now`."""
@@ -102,7 +114,7 @@ class Budgets:
         report = budget_validation.report(
             budget_validation.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key"
         )
-        return await self.batcher.report(budget_validation.budget_id(budget_id), report)
+        return await self.batcher.submit(budget_validation.budget_id(budget_id), report)
 
     async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
         """Counts usage on the ledger of an execution. `release_budget` gives it back."""
@@ -112,7 +124,57 @@ class Budgets:
         report = budget_validation.report(
             amounts, args.idempotency_key, "idempotency_key", by=who, charged=who
         )
-        return await self.batcher.report(budget_validation.budget_id(args.budget_id), report)
+        return await self.batcher.submit(budget_validation.budget_id(args.budget_id), report)
+
+    async def _count(
+        self, budget: UUID, reports: list[Report]
+    ) -> Sequence[UsageResult | EngineError]:
+        """Counts reports in order; one with consequences is counted alone, after those before."""
+        for tries in count(1):
+            rows = await load_for_reports(self._store, budget, reports)
+            counted = budgets.count(rows, reports)
+            alone = _first_with_consequences(rows, reports, counted.results)
+            if alone == 0:
+                return [self._noted(budget, await self._count_alone(budget, reports[0]))]
+            if alone:
+                counted = budgets.count(rows, reports[:alone])
+            plans = budgets.plans(rows, counted)
+            if not plans or isinstance(await self._store.commit_together(plans), Applied):
+                return [self._noted(budget, result) for result in counted.results]
+            await retry.pause(retry.CONTENDED, tries)
+        raise AssertionError("the last pause raises")
+
+    async def _count_alone(self, budget: UUID, report: Report) -> UsageResult | EngineError:
+        try:
+            return await self._report_with_consequences(budget, report)
+        except EngineError as error:
+            return error
+
+    def _noted(self, budget: UUID, result: UsageResult | EngineError) -> UsageResult | EngineError:
+        if isinstance(result, HardBreach):
+            self._core.telemetry.listener.budget_hit(result.dimension)
+            self._warn(budget, result)
+        return result
+
+    def _warn(self, budget: UUID, breach: HardBreach) -> None:
+        """Once a minute and budget."""
+        now = time.monotonic()
+        if now - self.warned.get(budget, -math.inf) < WARN_EVERY_S:
+            return
+        if len(self.warned) >= MAX_WARNED:
+            self.warned = {
+                known: at for known, at in self.warned.items() if now - at < WARN_EVERY_S
+            }
+        self.warned[budget] = now
+        log.warning(
+            "usage report refused: the budget has no room",
+            extra={
+                "budget": str(budget),
+                "dimension": breach.dimension,
+                "used": breach.current_usage,
+                "limit": breach.hard_limit,
+            },
+        )
 
     async def _report_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
         """Counts one report. A breach and its consequence are one transaction."""
@@ -240,3 +302,12 @@ class Budgets:
 
 def _optional_text(ms: int | None) -> str | None:
     return None if ms is None else str(ms)
+
+
+def _first_with_consequences(
+    rows: BudgetRows, reports: Sequence[Report], results: Sequence[UsageResult | EngineError]
+) -> int | None:
+    for position, (report, result) in enumerate(zip(reports, results, strict=True)):
+        if isinstance(result, HardBreach) and budgets.has_consequences(rows.policy, report):
+            return position
+    return None

@@ -6,21 +6,18 @@ Appends to a stream that come while another is in flight share the next commit.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine import retry
 from flowfabric.engine.batcher import Batch, Batcher
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    Corruption,
-    ResourceExhausted,
-    ValidationError,
-)
+from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_rows
+from flowfabric.errors import Corruption, ResourceExhausted, ValidationError
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.stream import (
@@ -33,22 +30,18 @@ from flowfabric.model.stream import (
     StreamMeta,
 )
 from flowfabric.plan import Answer, Applied, Plan
-from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 
 MAX_STREAMS = 4_000
 MAX_WAITING = 10_000
-MAX_TRIES = 20
-LONGEST_PAUSE_S = 0.05
 MAX_TRIMMED = 1_000
 MAX_PLANS = 500
 _WRITTEN = ("client_seq", "ts_ms", "seq", "number", "fields")
 StreamKey = tuple[int, UUID, int]
 Outcomes = list[AppendOutcome]
 Written = dict[int | None, AppendOutcome]
-LoadSnapshot = Callable[[HandleFields], Awaitable[Snapshot]]
 
 
 class _Append(Struct, gc=False):
@@ -77,10 +70,10 @@ _Batch = Batch[_OpenStream, _Append, Outcomes]
 class StreamWriter:
     """Writes to the streams of an engine."""
 
-    def __init__(self, store: Store, load_snapshot: LoadSnapshot) -> None:
-        self._store, self._load_snapshot = store, load_snapshot
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
         self._open: dict[StreamKey, _OpenStream] = {}
-        self._commits = _CommitGroup(store)
+        self._commits = _CommitGroup(core.store)
         self._appends: Batcher[_OpenStream, _Append, Outcomes] = Batcher(
             self._append, MAX_BATCH_FRAMES, fitting=_fitting, fast=self._append_known
         )
@@ -88,7 +81,7 @@ class StreamWriter:
     def write(
         self, handle: HandleFields, frames: Sequence[Frame], now: int
     ) -> asyncio.Future[Outcomes]:
-        key = (handle.execution_id.partition_index, handle.execution_id.uuid, handle.attempt_index)
+        key = (*handle.execution_id.key, handle.attempt_index)
         target = self._open.get(key)
         if target is None:
             self._make_room()
@@ -155,10 +148,7 @@ class StreamWriter:
 
     async def _retried(self, target: _OpenStream, append: _Append) -> Outcomes:
         """Appends again after a refusal by another writer of the stream, while the lease holds."""
-        for tries in range(MAX_TRIES):
-            if tries:
-                pause = min(0.001 * 2**tries, LONGEST_PAUSE_S)
-                await asyncio.sleep(random.random() * pause)  # noqa: S311 - no secret
+        for tries in count(1):
             try:
                 outcomes = await self._tried(target, append)
             except ValidationError:
@@ -167,7 +157,8 @@ class StreamWriter:
             if outcomes is not None:
                 return outcomes
             await self._check_lease(append.handle)
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+            await retry.pause(retry.OTHER_WRITER, tries)
+        raise AssertionError("the last pause raises")
 
     async def _tried(self, target: _OpenStream, append: _Append) -> Outcomes | None:
         """None when the stream or the lease has changed in between."""
@@ -189,7 +180,10 @@ class StreamWriter:
         return [written.get(frame.seq) or next(fresh) for frame in append.frames]
 
     async def _check_lease(self, handle: HandleFields) -> None:
-        refused = streams.refusal(await self._load_snapshot(handle), handle)
+        snapshot = await self._core.snapshots.load(
+            handle.execution_id, attempt_index=handle.attempt_index
+        )
+        refused = streams.refusal(snapshot, handle)
         if refused is not None:
             raise refused
 
@@ -201,7 +195,7 @@ class StreamWriter:
         columns = ("ts_ms", "mode_number")
         size = min(over, MAX_TRIMMED)
         read = Scan("durable_frames", target.columns, limit=size, columns=columns)
-        (rows,) = (await self._store.load((read,))).rows
+        rows = await load_rows(self._store, read)
         return Bound(*rows[-1]) if rows else None
 
     async def _read(self, target: _OpenStream, append: _Append) -> tuple[Stream, Written]:

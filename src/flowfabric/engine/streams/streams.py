@@ -12,13 +12,12 @@ from msgspec import Struct
 from flowfabric.codec import frame_id
 from flowfabric.engine import validation
 from flowfabric.engine.batcher import Batcher
-from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.engine.streams.stream_watcher import StreamKey, StreamWatcher, frames_of
 from flowfabric.engine.streams.stream_writer import StreamWriter
-from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
+from flowfabric.errors import NotFound, invalid, invalid_input
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import (
@@ -98,12 +97,7 @@ class Streams:
 
     def __init__(self, core: Core, leases: LeaseCache) -> None:
         self._core, self._store, self._leases = core, core.store, leases
-        self.writer = StreamWriter(
-            core.store,
-            lambda fields: core.snapshots.load(
-                fields.execution_id, attempt_index=fields.attempt_index
-            ),
-        )
+        self.writer = StreamWriter(core)
         self.watcher = StreamWatcher(core.store)
         self.shared_reads: Batcher[_PageRequest, None, Page | None] = Batcher(
             self._read_shared, MAX_SHARED
@@ -188,12 +182,9 @@ class Streams:
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
         read = Scan("expiring_frames", upto=now, limit=size, columns=_FrameKey._fields)
-        return await commit_all(
-            self._store,
-            [
-                stream_forms.FORGET_FRAME(**frame._asdict(), now=now)
-                for frame in await load_all(self._store, read, _FrameKey)
-            ],
+        expired = await load_all(self._store, read, _FrameKey)
+        return await self._core.commit_each(
+            [stream_forms.FORGET_FRAME(**frame._asdict(), now=now) for frame in expired]
         )
 
     # ---- following
@@ -281,10 +272,11 @@ def key_of(execution: ExecutionId, attempt_index: int) -> StreamKey:
 
 def _count(count_limit: int) -> int:
     if not isinstance(count_limit, int) or isinstance(count_limit, bool) or count_limit < 1:
-        raise ValidationError(ValidationKind.INVALID_INPUT, "count_limit must be >= 1")
+        raise invalid_input("count_limit must be >= 1")
     if count_limit > STREAM_READ_HARD_CAP:
-        detail = f"count_limit_exceeds_hard_cap: at most {STREAM_READ_HARD_CAP}, got {count_limit}"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise invalid_input(
+            f"count_limit_exceeds_hard_cap: at most {STREAM_READ_HARD_CAP}, got {count_limit}"
+        )
     return count_limit
 
 

@@ -1,12 +1,9 @@
-"""Checks of the arguments of suspends and signals: types and sizes.
-
-Rules check what they mean together.
-"""
+"""Types and sizes of the arguments of suspends and signals; rules check their meaning."""
 
 from __future__ import annotations
 
 from flowfabric.engine import validation
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import ValidationError, ValidationKind, invalid, invalid_input
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.state import TimeoutBehavior
 from flowfabric.model.waitpoint import (
@@ -39,9 +36,8 @@ _SIGNAL_TEXTS = (
 )
 
 
-def check_suspend(args: object) -> SuspendArgs:
-    if not isinstance(args, SuspendArgs):
-        raise invalid("args", "SuspendArgs", type(args).__name__)
+def check_suspend(args: SuspendArgs) -> None:
+    validation.instance(args, SuspendArgs)
     validation.flow_id(args.suspension_id, "suspension_id")
     _check_bindings(args.waitpoints)
     _check_condition(args.resume_condition, 0)
@@ -56,10 +52,8 @@ def check_suspend(args: object) -> SuspendArgs:
     except ValueError:
         accepted = ", ".join(TimeoutBehavior)
         raise invalid("timeout_behavior", accepted, args.timeout_behavior) from None
-    if not isinstance(args.resume_policy, ResumePolicy):
-        raise invalid("resume_policy", "a ResumePolicy", args.resume_policy)
-    _check_delay(args.resume_policy.resume_delay_ms)
-    return args
+    policy = validation.instance(args.resume_policy, ResumePolicy, "resume_policy")
+    _check_delay(policy.resume_delay_ms)
 
 
 def _check_delay(delay_ms: object) -> None:
@@ -84,9 +78,7 @@ def _check_bindings(bindings: object) -> None:
 def _check_condition(condition: object, depth: int) -> None:
     """Bounds the recursion; the rule refuses conditions deeper than 4."""
     if depth > MAX_PARSED_DEPTH:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT, f"depth {depth} exceeds cap 4 at path <root>"
-        )
+        raise invalid_input(f"depth {depth} exceeds cap 4 at path <root>")
     match condition:
         case Single(waitpoint_key=key, name=name):
             validation.text(key, "waitpoint_key", MAX_KEY_BYTES)
@@ -115,10 +107,9 @@ def _check_condition(condition: object, depth: int) -> None:
             raise invalid("resume_condition", accepted, type(condition).__name__)
 
 
-def check_signal(args: object) -> ExecutionId:
+def check_signal(args: DeliverSignalArgs) -> ExecutionId:
     """The execution that the signal is for."""
-    if not isinstance(args, DeliverSignalArgs):
-        raise invalid("args", "DeliverSignalArgs", type(args).__name__)
+    validation.instance(args, DeliverSignalArgs)
     if args.payload is not None:
         if not isinstance(args.payload, bytes):
             raise invalid("payload", "bytes", type(args.payload).__name__)

@@ -17,10 +17,10 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one, load_rows
 from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_signal
-from flowfabric.engine.waits.resume_signals import SIGNAL_PAGE
 from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys, token_of, token_or_refused
+from flowfabric.engine.waits.suspend_replay import SIGNAL_PAGE
 from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE
-from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid_input
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
@@ -35,7 +35,6 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.rules.decision import Decision
-from flowfabric.rules.fence import check_handle
 from flowfabric.rules.waits import signals, suspension_timeouts, waitpoints
 from flowfabric.rules.waits.signals import Delivery
 from flowfabric.store.port import Get, Read, Row, Scan
@@ -53,10 +52,7 @@ class _Suspended(Struct, frozen=True):
 
 
 class _DeliveryRows(Struct, frozen=True):
-    """The rows a delivery is decided from.
-
-    `duplicate_of`: the signal known under the idempotency key.
-    """
+    """The rows of a delivery. `duplicate_of`: the signal known under the idempotency key."""
 
     now_ms: int
     execution: Execution
@@ -76,10 +72,7 @@ class Signals:
         self._leases, self._keys = leases, keys
 
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
-        """Delivers a signal to a waitpoint.
-
-        The token is verified before anything else is checked.
-        """
+        """Delivers a signal to a waitpoint. Its token is verified before anything else."""
         ident = check_signal(args)
         refused = signals.check_source(args)
         if refused is not None:
@@ -154,10 +147,7 @@ class Signals:
     async def _verified(
         self, ident: ExecutionId, args: DeliverSignalArgs, rows: _DeliveryRows
     ) -> tuple[Waitpoint, str]:
-        """The waitpoint, and the approver whose link the token is.
-
-        A refused token is noted on the execution.
-        """
+        """The waitpoint, and the approver of the link. Notes a refused token on the execution."""
         waitpoint = rows.waitpoint
         try:
             stored = None if waitpoint is None else token_of(waitpoint, rows.keys)
@@ -172,10 +162,7 @@ class Signals:
         return waitpoint, link
 
     async def _history(self, ident: ExecutionId, limit: int) -> list[Row]:
-        """Signals with their waitpoints.
-
-        The counters of waitpoints count a repeated signal twice, the history once.
-        """
+        """Signals with their waitpoints; counts a repeated signal once, as the counters do not."""
         columns = ("signal_id", "waitpoint_id")
         read = Scan("signals_of", ident.owner, limit=limit, columns=columns)
         return await load_rows(self._store, read)
@@ -184,8 +171,7 @@ class Signals:
         self, args: ApprovalSignalArgs
     ) -> SignalAccepted | SignalDuplicate:
         """Delivers an operator's decision. The engine derives the token."""
-        if not isinstance(args, ApprovalSignalArgs):
-            raise invalid("args", "ApprovalSignalArgs", type(args).__name__)
+        validation.instance(args, ApprovalSignalArgs)
         ident = execution_id(args.execution_id)
         lane = lane_id(args.lane_id)
         wanted = validation.flow_id(args.waitpoint_id, "waitpoint_id")
@@ -226,18 +212,16 @@ class Signals:
             raise NotFound("execution")
         for (stored_lane,) in lanes:
             if lane != stored_lane:
-                detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
-                raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+                raise invalid_input(
+                    f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
+                )
         waitpoint = next(starmap(Waitpoint, found), None)
         if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
             raise NotFound("waitpoint")
         return token_or_refused(waitpoint, list(starmap(HmacKey, keys))), loaded.now_ms
 
     async def wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
-        """Signals every open waitpoint of that key.
-
-        A waitpoint created later is checked against the children then.
-        """
+        """Signals every open waitpoint of that key."""
         reads = (Scan("waitpoints_of", parent.owner, limit=MAX_WAITPOINTS), KEYS)
         found, key_rows = (await self._store.load(reads)).rows
         keys = list(starmap(HmacKey, key_rows))
@@ -277,9 +261,7 @@ class Signals:
         self, execution: ExecutionId, *, partition: int | str | None = None, now: int | None = None
     ) -> str:
         """Applies the timeout behaviour of a suspension that is overdue. Returns what was done."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         signal = uuid.uuid4()
 
         def rule(found: _Suspended) -> Decision:
@@ -339,10 +321,7 @@ class Signals:
     # ---- tokens
 
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
-        """The token of an open waitpoint.
-
-        It is a credential: only callers that may hand it out should read it.
-        """
+        """The token of an open waitpoint, which is a credential."""
         wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
         found = await self._waitpoint(partition_key(partition), wanted)
         if found is None or not found.is_open:
@@ -356,9 +335,7 @@ class Signals:
         """The token of an open waitpoint of the held execution, or that of an approver's link."""
         fields = self._leases.fields(handle)
         wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
-        refused = check_handle(await self._core.snapshots.load(fields.execution_id), fields)
-        if refused is not None:
-            await self._core.refuse(refused)
+        await self._core.check_held(fields)
         found = await self._waitpoint(fields.execution_id.partition_index, wanted)
         if found is None or not found.is_open or found.execution_id != fields.execution_id.uuid:
             return None

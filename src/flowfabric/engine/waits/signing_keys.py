@@ -18,7 +18,7 @@ from flowfabric.model.signing_key import (
     Seeded,
 )
 from flowfabric.model.waitpoint import Waitpoint
-from flowfabric.plan import Applied
+from flowfabric.rules.decision import Commit, Decided, Return
 from flowfabric.rules.waits import signing_keys
 from flowfabric.store.port import Scan
 
@@ -66,20 +66,18 @@ class SigningKeys:
         problem = signing_keys.check_rotation(new_kid, new_secret_hex, grace_ms)
         if problem is not None:
             raise problem
-        secret, tries = bytes.fromhex(new_secret_hex), 0
-        while True:
-            found, now = await self.keys()
-            rotation = signing_keys.rotate(found, new_kid, secret, grace_ms, now)
+        secret = bytes.fromhex(new_secret_hex)
+
+        def rule(found: tuple[list[HmacKey], int]) -> Decided[list[RotationEntry]]:
+            keys, now = found
+            rotation = signing_keys.rotate(keys, new_kid, secret, grace_ms, now)
             if isinstance(rotation, RotationNoop | EngineError):
-                return [RotationEntry(0, rotation)]
-            if isinstance(await self._store.commit_together(rotation.plans), Applied):
-                return [RotationEntry(0, rotation.result)]
-            tries += 1
-            await self._core.pause(tries)
+                return Return([RotationEntry(0, rotation)])
+            *first, last = rotation.plans
+            return Commit(last, [RotationEntry(0, rotation.result)], tuple(first))
+
+        return await self._core.run(self.keys, rule)
 
     async def list_waitpoint_hmac_kids(self) -> KidListing:
-        """The id of the key that signs, and the ids of keys that still verify.
-
-        Secrets are never listed.
-        """
+        """The id of the key that signs, and the ids of keys that still verify."""
         return signing_keys.listing(*await self.keys())

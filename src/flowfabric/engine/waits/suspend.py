@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from itertools import starmap
+from itertools import count, starmap
 from typing import Any
-from uuid import UUID
 
 from msgspec import Struct
 
@@ -17,15 +16,16 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_suspend
-from flowfabric.engine.waits.resume_signals import (
+from flowfabric.engine.waits.signing_keys import KEYS, token_of
+from flowfabric.engine.waits.suspend_replay import (
     SIGNAL_PAGE,
+    SuspendReplays,
     as_resume_signal,
     load_last_suspension,
+    remember,
     resumed_by,
 )
-from flowfabric.engine.waits.signing_keys import KEYS, token_of
-from flowfabric.engine.waits.suspend_replay import SuspendReplays, remember
-from flowfabric.errors import StateError, StateKind, invalid
+from flowfabric.errors import StateError, StateKind
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
@@ -57,10 +57,7 @@ MAX_EXPIRY_MS = 2**63 - 1
 
 
 class _SuspendRows(Struct, frozen=True):
-    """The rows a suspend is decided from.
-
-    `has_answer`: an answer is stored under the key, perhaps an expired one.
-    """
+    """The rows of a suspend. `has_answer`: the key has an answer, perhaps an expired one."""
 
     held: Snapshot
     snapshot: SuspendSnapshot
@@ -142,8 +139,7 @@ class Suspend:
         """As `suspend`, for callers that name the lease instead of a handle."""
         ident = execution_id(execution)
         await self._check(args)
-        if not isinstance(fence, LeaseFence):
-            raise invalid("fence", "a LeaseFence", type(fence).__name__)
+        validation.instance(fence, LeaseFence, "fence")
         known = await self._replays.find(ident, args)
         if known is not None:
             return known
@@ -162,8 +158,7 @@ class Suspend:
             raise problem
 
     async def _suspend(self, fields: HandleFields, args: SuspendArgs) -> Suspended | ConditionMet:
-        tries = 0
-        while True:
+        for tries in count(1):
             rows = await self._load(fields, args)
             snapshot = rows.snapshot
             refused = check_handle(rows.held, fields)
@@ -190,23 +185,22 @@ class Suspend:
                 plans.append(remember(ident, args, result, now, replaces=rows.has_answer))
             if isinstance(await self._store.commit_together(plans), Applied):
                 return result
-            tries += 1
             await self._core.pause(tries)
+        raise AssertionError("the last pause raises")
 
     async def _load(self, fields: HandleFields, args: SuspendArgs) -> _SuspendRows:
         ident = fields.execution_id
         at = ident.partition_index
-        owner = {"partition_key": at, "execution_id": ident.uuid}
         first = args.waitpoints[0]
         uses_pending = isinstance(first, UsePending)
         reads: list[Read] = [
             *_held_reads(fields),
-            Get("ff_suspension_current", (at, ident.uuid)),
+            Get("ff_suspension_current", ident.key),
             GetAll("ff_waitpoint_pending", [(at, each.waitpoint_id) for each in args.waitpoints]),
             KEYS,
         ]
         if uses_pending:
-            reads.append(Scan("signals_of", owner, limit=SIGNAL_PAGE))
+            reads.append(Scan("signals_of", ident.owner, limit=SIGNAL_PAGE))
         if args.idempotency_key:
             key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
             reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
@@ -263,28 +257,19 @@ class Suspend:
 
 
 def _held_reads(fields: HandleFields) -> tuple[Get, Get]:
-    key: tuple[int, UUID] = fields.execution_id.key
-    return (
-        Get("ff_exec_core", key, CORE_COLUMNS),
-        Get("ff_attempt", (*key, fields.attempt_index)),
-    )
+    key = fields.execution_id.key
+    return Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_attempt", (*key, fields.attempt_index))
 
 
 def _held_snapshot(now_ms: int, executions: list[Row], tried: list[Row]) -> Snapshot:
-    return Snapshot(
-        now_ms,
-        next(map(from_core_row, executions), None),
-        next(starmap(Attempt, tried), None),
-    )
+    execution = next(map(from_core_row, executions), None)
+    return Snapshot(now_ms, execution, next(starmap(Attempt, tried), None))
 
 
 def _bound(
     ident: ExecutionId, args: SuspendArgs, snapshot: SuspendSnapshot, keys: Sequence[HmacKey]
 ) -> tuple[list[BoundWaitpoint], str]:
-    """The waitpoints with their tokens, and the signing key of new ones.
-
-    A pending waitpoint keeps its token.
-    """
+    """The waitpoints with their tokens, and the signing key of new ones."""
     bound, kid = [], ""
     for binding in args.waitpoints:
         if isinstance(binding, UsePending):

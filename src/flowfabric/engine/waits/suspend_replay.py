@@ -1,7 +1,8 @@
-"""Answers of suspends, kept under idempotency keys: a repeated call gets the same answer."""
+"""The signals that resumed a suspension, and answers of suspends kept under idempotency keys."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import starmap
 from uuid import UUID
@@ -12,7 +13,6 @@ from msgspec import Struct
 from flowfabric.codec import token as tokens
 from flowfabric.codec.handle import decode_fields
 from flowfabric.engine.snapshots import load_all
-from flowfabric.engine.waits.resume_signals import as_resume_signal
 from flowfabric.engine.waits.signing_keys import KEYS
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
@@ -25,11 +25,55 @@ from flowfabric.model.waitpoint import (
     Signal,
     SuspendArgs,
     Suspended,
+    Suspension,
     SuspensionDetails,
 )
 from flowfabric.plan import Plan
 from flowfabric.rules.waits import suspend as suspensions
-from flowfabric.store.port import Get, GetAll, Store
+from flowfabric.store.port import Get, GetAll, Scan, Store
+
+SIGNAL_PAGE = 10_000
+
+
+def as_resume_signal(signal: Signal) -> ResumeSignal:
+    return ResumeSignal(
+        signal.signal_id,
+        signal.signal_name,
+        signal.signal_category,
+        signal.source_type,
+        signal.source_identity,
+        signal.correlation_id,
+        signal.accepted_at_ms,
+        signal.payload,
+        signal.comment,
+        signal.link,
+    )
+
+
+def resumed_by(suspension: Suspension, signals: Sequence[Signal]) -> list[ResumeSignal]:
+    """The signals that satisfied the condition, or those the engine wrote at the timeout."""
+    if suspension.close_reason == "timed_out_auto_resume":
+        return [as_resume_signal(signal) for signal in signals if signal.source_type == "engine"]
+    if suspension.close_reason != "resumed":
+        return []
+    satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
+    return [as_resume_signal(signal) for signal in signals if signal.signal_id in satisfiers]
+
+
+async def load_last_suspension(
+    store: Store, ident: ExecutionId
+) -> tuple[Suspension | None, list[Signal]]:
+    """The latest suspension of an execution, with its signals."""
+    reads = (
+        Get("ff_suspension_current", ident.key),
+        Scan("signals_of", ident.owner, limit=SIGNAL_PAGE),
+    )
+    suspensions, signals = (await store.load(reads)).rows
+    suspension = next(starmap(Suspension, suspensions), None)
+    if suspension is None:
+        return None, []
+    found = starmap(Signal, signals)
+    return suspension, [each for each in found if each.suspension_id == suspension.suspension_id]
 
 
 class _StoredWaitpoint(Struct):
@@ -56,10 +100,7 @@ class StoredDetails(_StoredWaitpoint):
 
 
 class StoredAnswer(Struct):
-    """The answer of a suspend as it is stored under its key.
-
-    Its text shows no handle and no seal.
-    """
+    """The answer of a suspend as it is stored under its key."""
 
     variant: str
     details: StoredDetails

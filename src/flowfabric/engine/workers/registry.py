@@ -38,8 +38,7 @@ class WorkerRegistry:
 
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
         """Registers a worker and its capabilities; releases work that waited for such a worker."""
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
+        validation.worker(args.worker_id, args.worker_instance_id)
         name(args.namespace, "namespace")
         _check_lanes(args.lanes)
         tokens = check_worker_capabilities(args.capabilities)
