@@ -163,9 +163,7 @@ class Core:
                     raise
                 lost = error
             try:
-                snapshot = await self.snapshots.load(
-                    fields.execution_id, attempt_index=fields.attempt_index
-                )
+                snapshot, _ = await self.snapshots.held(fields)
                 why = attempts.explain_refusal(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
                     if commit.plan.form.ends:  # the first commit may have started no cascade
@@ -183,11 +181,8 @@ class Core:
 
     async def check_held(self, fields: HandleFields, *, marks: bool = True) -> None:
         """Raises unless the lease is still held."""
-        refused = check_handle(
-            await self.snapshots.load(fields.execution_id, attempt_index=fields.attempt_index),
-            fields,
-            marks=marks,
-        )
+        snapshot, _ = await self.snapshots.held(fields)
+        refused = check_handle(snapshot, fields, marks=marks)
         if refused is not None:
             await self.refuse(refused)
 

@@ -1,5 +1,8 @@
 """The parts of an engine and what each of them needs."""
 
+# The protocols declare operations by the classes that are imported here.
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
 import random

@@ -14,7 +14,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
-from flowfabric.model.lease import Grant
+from flowfabric.model.lease import Grant, HandleFields
 from flowfabric.model.quota import LimitState
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.executions.quarantine import damaged_list
@@ -147,6 +147,15 @@ class Snapshots:
             tuple(Edge(*row) for row in next(found)) if groups else (),
             None if limits is None else limits.standing(found, loaded.now_ms),
         )
+
+    async def held(self, fields: HandleFields, *more: Read) -> tuple[Snapshot, list[list[Row]]]:
+        """The execution and the attempt of a lease, and the rows of the other reads."""
+        key = fields.execution_id.key
+        attempt = Get("ff_attempt", (*key, fields.attempt_index))
+        loaded = await self._store.load((Get("ff_exec_core", key, CORE_COLUMNS), attempt, *more))
+        executions, tried, *rows = loaded.rows
+        execution = next(map(from_core_row, executions), None)
+        return Snapshot(loaded.now_ms, execution, next(starmap(Attempt, tried), None)), rows
 
     async def execution(self, ident: ExecutionId) -> Execution | None:
         """The whole row, payload and result included."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid, invalid_input
 from flowfabric.ids import (
@@ -256,13 +257,4 @@ def creation(args: object) -> CreateExecutionArgs:
     held = {} if type(args.tags) is dict and not args.tags else tags(args.tags)
     if data is args.input_payload and ident is args.execution_id and not held:
         return args
-    return CreateExecutionArgs(
-        **{
-            f: getattr(args, f)
-            for f in args.__struct_fields__
-            if f not in ("execution_id", "input_payload", "tags")
-        },
-        execution_id=ident,
-        input_payload=data,
-        tags=held,
-    )
+    return structs.replace(args, execution_id=ident, input_payload=data, tags=held)

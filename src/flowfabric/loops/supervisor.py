@@ -10,24 +10,8 @@ import time
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.loops.flows import (
-    CancelReconciler,
-    DependencyReconciler,
-    EdgeCancelDispatcher,
-    EdgeCancelReconciler,
-    FlowProjector,
-)
-from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitReleaser, QuotaReconciler
+from flowfabric.loops import flows, limits, timers, upkeep
 from flowfabric.loops.loop import Loop
-from flowfabric.loops.timers import (
-    AttemptTimeout,
-    DelayedPromoter,
-    ExecutionDeadline,
-    LeaseExpiry,
-    PendingWaitpointExpiry,
-    SuspensionTimeout,
-)
-from flowfabric.loops.upkeep import RetentionTrimmer, RouteReleaser, WorkerReaper
 from flowfabric.store.wakeups import Waiter
 
 log = logging.getLogger("flowfabric.loops")
@@ -39,24 +23,24 @@ RESTART_S = 1.0
 
 
 LOOPS: tuple[type[Loop], ...] = (
-    LeaseExpiry,
-    DelayedPromoter,
-    AttemptTimeout,
-    ExecutionDeadline,
-    RouteReleaser,
-    RetentionTrimmer,
-    WorkerReaper,
-    DependencyReconciler,
-    EdgeCancelDispatcher,
-    EdgeCancelReconciler,
-    CancelReconciler,
-    FlowProjector,
-    SuspensionTimeout,
-    PendingWaitpointExpiry,
-    BudgetResets,
-    BudgetReconciler,
-    QuotaReconciler,
-    LimitReleaser,
+    timers.LeaseExpiry,
+    timers.DelayedPromoter,
+    timers.AttemptTimeout,
+    timers.ExecutionDeadline,
+    upkeep.RouteReleaser,
+    upkeep.RetentionTrimmer,
+    upkeep.WorkerReaper,
+    flows.DependencyReconciler,
+    flows.EdgeCancelDispatcher,
+    flows.EdgeCancelReconciler,
+    flows.CancelReconciler,
+    flows.FlowProjector,
+    timers.SuspensionTimeout,
+    timers.PendingWaitpointExpiry,
+    limits.BudgetResets,
+    limits.BudgetReconciler,
+    limits.QuotaReconciler,
+    limits.LimitReleaser,
 )
 SLACK_S = 5.0
 """Longest duration of a cycle that still counts as running, beside three intervals."""

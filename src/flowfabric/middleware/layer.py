@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, overload
+from typing import overload
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
@@ -69,7 +69,7 @@ class _Hooks:
             return None
 
         @wraps(operation)
-        async def layered(*args: Any, **named: Any) -> Any:
+        async def layered(*args: object, **named: object) -> object:
             try:
                 self._layer.before(name)
             except BaseException as error:

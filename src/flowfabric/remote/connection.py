@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from flowfabric.errors import ConfigError
+
+if TYPE_CHECKING:
+    from httptools import HttpResponseParser
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
@@ -135,7 +138,7 @@ class Connection(asyncio.Protocol):
             pending.set_result(response)
 
 
-def _parser(connection: Connection) -> Any:
+def _parser(connection: Connection) -> HttpResponseParser:
     try:
         from httptools import HttpResponseParser
     except ModuleNotFoundError:

@@ -12,8 +12,7 @@ from itertools import count
 
 from flowfabric.engine import retry
 from flowfabric.engine.batcher import Batcher
-from flowfabric.engine.claims.claimed_rows import EXECUTION_ID, EXPIRES_AT_MS
-from flowfabric.engine.claims.claimer import Claimer
+from flowfabric.engine.claims.claimer import EXECUTION_ID, EXPIRES_AT_MS, Claimer
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.next_opening import NO_OPENING, NextOpening, Place, opening_of
 from flowfabric.engine.claims.queue_reader import (
@@ -50,8 +49,6 @@ MAX_LANES = 10_000
 
 
 class GatedClaims:
-    """One per engine."""
-
     def __init__(
         self,
         store: Store,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric import errors
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.gated_claims import MAX_GATES
@@ -21,16 +22,6 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.engine.snapshots import CORE_COLUMNS, behind, core_of, load_all
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    EngineError,
-    ErrorClass,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-)
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
@@ -45,8 +36,8 @@ from flowfabric.store.port import Scan, ScanAll
 SCAN_PAGE = 100
 SMALL_PAGE = 8
 QUOTA_ERRORS = (
-    ContentionKind.RATE_LIMIT_EXCEEDED,
-    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
+    errors.ContentionKind.RATE_LIMIT_EXCEEDED,
+    errors.ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
 )
 
 
@@ -60,8 +51,6 @@ class _Grantee(Struct, frozen=True):
 
 
 class Grants:
-    """Reserves executions for workers."""
-
     def __init__(
         self,
         core: Core,
@@ -217,10 +206,13 @@ class Grants:
 
         try:
             return await self._admission.run(ident, rule)
-        except (Contention, StateError, ValidationError) as error:
-            if isinstance(error, Contention) and error.kind in QUOTA_ERRORS:
+        except (errors.Contention, errors.StateError, errors.ValidationError) as error:
+            if isinstance(error, errors.Contention) and error.kind in QUOTA_ERRORS:
                 full.add(execution.gate)
-            if isinstance(error, StateError) and error.kind is StateKind.BUDGET_EXCEEDED:
+            if (
+                isinstance(error, errors.StateError)
+                and error.kind is errors.StateKind.BUDGET_EXCEEDED
+            ):
                 await self._block_for_budget(execution, error.detail)
             elif not _is_passing(error):
                 raise
@@ -237,11 +229,11 @@ class Grants:
         )
 
 
-def _is_passing(error: EngineError) -> bool:
+def _is_passing(error: errors.EngineError) -> bool:
     """Whether another execution may still be granted."""
     return (
-        error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
-        or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH
+        error.error_class in (errors.ErrorClass.RETRYABLE, errors.ErrorClass.INFORMATIONAL)
+        or getattr(error, "kind", None) is errors.ValidationKind.CAPABILITY_MISMATCH
     )
 
 

@@ -46,8 +46,6 @@ class _Cached(Generic[T]):
 
 
 class LimitCache:
-    """One per engine."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._scopes: _Cached[Scopes] | None = None

@@ -9,14 +9,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.claims import quota_cache
 from flowfabric.engine.claims.next_opening import Place
-from flowfabric.engine.claims.quota_cache import (
-    READS_PER_QUOTA,
-    QuotaCache,
-    breaches_of,
-    budget_reads,
-    budget_states,
-)
 from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
 from flowfabric.rules.claims.admission import Breach, Candidate, Capacity
@@ -50,7 +44,7 @@ class _Counted(Struct):
 class QueueReader:
     """One per engine. Expects the budgets of the last read, so most reads are one round trip."""
 
-    def __init__(self, store: Store, quota_cache: QuotaCache) -> None:
+    def __init__(self, store: Store, quota_cache: quota_cache.QuotaCache) -> None:
         self._store, self._quota_cache = store, quota_cache
         self._budgets: dict[Place, frozenset[str]] = {}
 
@@ -61,7 +55,7 @@ class QueueReader:
             ScanAll("ready", [(*place, gate) for gate in (*gates, "")], page, _COLUMNS)
         ]
         expected = self._budgets.get(place, frozenset())
-        reads += budget_reads(expected) if expected else []
+        reads += quota_cache.budget_reads(expected) if expected else []
         to_count = [
             quota
             for ident in ids.values()
@@ -72,7 +66,9 @@ class QueueReader:
         candidates = list(starmap(Candidate, rows))
         last_read = _queues_with_more(candidates, page)
         candidates = await readable_rows(self._store, candidates, of_budgets=True)
-        breaches = breaches_of(budget_states(*budget_rows)) if expected else {}
+        breaches = (
+            quota_cache.breaches_of(quota_cache.budget_states(*budget_rows)) if expected else {}
+        )
         budgets = _budgets_of(candidates)
         uncounted = [
             quota
@@ -113,8 +109,10 @@ class QueueReader:
         found = await readable_rows(self._store, found, of_budgets=True)
         budgets = _budgets_of(found) - _budgets_of(heads.candidates)
         if budgets:
-            policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            heads.breaches.update(breaches_of(budget_states(policies, usage)))
+            policies, usage = (await self._store.load(quota_cache.budget_reads(budgets))).rows
+            heads.breaches.update(
+                quota_cache.breaches_of(quota_cache.budget_states(policies, usage))
+            )
         heads.candidates += found
 
     async def _read_unexpected(
@@ -130,11 +128,11 @@ class QueueReader:
         """
         if not uncounted and not budgets:
             return
-        reads = budget_reads(budgets) if budgets else []
+        reads = quota_cache.budget_reads(budgets) if budgets else []
         found = await self._count([q.quota_policy_id for q in uncounted], uncounted, reads)
         quotas.update({ident: found.quotas[ident] for ident in found.known})
         if budgets:
-            breaches.update(breaches_of(budget_states(*found.rows)))
+            breaches.update(quota_cache.breaches_of(quota_cache.budget_states(*found.rows)))
 
     async def _count(
         self, quota_ids: Iterable[UUID], to_count: Collection[QuotaPolicy], reads: Sequence[Read]
@@ -149,10 +147,13 @@ class QueueReader:
         known = set()
         start = len(reads)
         for quota, asked in zip(to_count, usage, strict=True):
-            ident, counted = quota.quota_policy_id, rows[start : start + READS_PER_QUOTA]
+            ident, counted = (
+                quota.quota_policy_id,
+                rows[start : start + quota_cache.READS_PER_QUOTA],
+            )
             if self._quota_cache.learn(quota, quotas[ident], asked, counted, loaded.now_ms):
                 known.add(ident)
-            start += READS_PER_QUOTA
+            start += quota_cache.READS_PER_QUOTA
         return _Counted(loaded.now_ms, quotas, known, rows[: len(reads)])
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from msgspec import structs
 
-from flowfabric.engine import validation
 from flowfabric.engine.claims.namespace_rotation import MAX_NAMESPACES, NamespaceRotation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import readable_rows
@@ -152,21 +151,13 @@ class Routing:
 
     # ---- releasing
 
-    async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Releases parked executions that a live worker can run; returns how many."""
-        size = validation.limit(limit, MAX_RELEASED)
-        released, position = 0, None
-        while released < size:
-            done, position = await self.release_page(position, size - released, wanted)
-            released += done
-            if position is None:
-                break
-        return released
-
     async def release_page(
         self, after: Position | None, limit: int, wanted: ScannerFilter | None = None
     ) -> tuple[int, Position | None]:
-        """One page of `release_routed`, and the position behind it, None at the end."""
+        """Releases parked executions of one page that a live worker can run, at most `limit`.
+
+        Returns their number, and the position behind the page, None at the end.
+        """
         parked = await load_all(self._store, _parked(after), Routed)
         if not parked:
             return 0, None

@@ -37,8 +37,6 @@ ReadPage = Callable[[int, str], Awaitable[FollowedPage]]
 
 
 class LongPoll:
-    """Waits in bounded calls, for clients that cannot be called back."""
-
     def __init__(self, core: Core, streams: Streams, steps: Steps, idle_poll: IdlePoll) -> None:
         self._store = core.store
         self._streams, self._steps, self._idle_poll = streams, steps, idle_poll

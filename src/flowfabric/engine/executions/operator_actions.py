@@ -6,17 +6,8 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, name, tag_key, tag_key_is_valid
+from flowfabric.model import execution as model
 from flowfabric.model.attempt import RetryScheduled
-from flowfabric.model.execution import (
-    AlreadyTerminal,
-    Blocked,
-    CancelExecutionArgs,
-    Cancelled,
-    Changed,
-    ChangePriorityArgs,
-    Expired,
-    LuaRejected,
-)
 from flowfabric.model.state import ExpirePhase
 from flowfabric.rules.claims import grants
 from flowfabric.rules.executions import operator_actions, time_limits
@@ -28,7 +19,7 @@ class OperatorActions:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
+    async def cancel_execution(self, args: model.CancelExecutionArgs) -> model.Cancelled:
         """Ends an execution in any state. A repeated cancel succeeds; any other end is an error."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
@@ -38,7 +29,7 @@ class OperatorActions:
             ident, lambda snapshot: operator_actions.cancel(snapshot, args)
         )
 
-    async def change_priority(self, args: ChangePriorityArgs) -> Changed:
+    async def change_priority(self, args: model.ChangePriorityArgs) -> model.Changed:
         """Changes the position of a waiting execution in its lane."""
         ident = execution_id(args.execution_id)
         validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
@@ -57,7 +48,7 @@ class OperatorActions:
         *,
         partition: int | str | None = None,
         now: int | None = None,
-    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
+    ) -> model.Expired | RetryScheduled | model.AlreadyTerminal | None:
         """Ends an execution past its deadline, or an attempt past its timeout; None if not due.
 
         The policy may retry a timed-out attempt.
@@ -97,7 +88,7 @@ class OperatorActions:
         *,
         partition: int | str | None = None,
         now: int | None = None,
-    ) -> Blocked | LuaRejected:
+    ) -> model.Blocked | model.LuaRejected:
         """Blocks a waiting execution, with a named reason."""
         ident = validation.target(execution, partition, now)
         validation.text(reason_detail, "reason_detail")

@@ -10,8 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.claimed_rows import claimed_at
-from flowfabric.engine.claims.claimer import claimer_of
+from flowfabric.engine.claims.claimer import claimed_at, claimer_of
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache, LeaseFacts
@@ -59,8 +58,6 @@ _OUTCOMES = {"success": "ok", "cancelled": "cancelled"}
 
 
 class Holder:
-    """Operations of lease holders."""
-
     def __init__(self, core: Core, leases: LeaseCache, claims: Claims) -> None:
         self._core, self._store, self._leases, self._claims = core, core.store, leases, claims
 
@@ -241,9 +238,7 @@ class Holder:
         known = self._leases.facts(handle)
         if known is not None:
             return known
-        snapshot = await self._core.snapshots.load(
-            fields.execution_id, attempt_index=fields.attempt_index
-        )
+        snapshot, _ = await self._core.snapshots.held(fields)
         why = attempts.explain_refusal(snapshot, fields, "failed")
         if isinstance(why, Return):
             repeated: FailOutcome = why.result

@@ -9,16 +9,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.engine import retry, validation
-from flowfabric.engine.claims.quota_cache import (
-    LAST_UUID,
-    MAX_READ,
-    READS_PER_QUOTA,
-    breaches_of,
-    budget_reads,
-    budget_states,
-    quota_reads,
-    standing_of,
-)
+from flowfabric.engine.claims import quota_cache
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.filters import passes
@@ -115,9 +106,11 @@ class QuotaMaintenance:
         """Whether anything was corrected."""
         found = await self._forget_entries(quota)
         found += await self._release_orphans(quota)
-        whole = structs.replace(quota, active_concurrency_cap=MAX_READ, max_requests_per_window=0)
-        loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
-        held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
+        whole = structs.replace(
+            quota, active_concurrency_cap=quota_cache.MAX_READ, max_requests_per_window=0
+        )
+        loaded = await self._store.load(quota_cache.quota_reads(whole, await self._store.now_ms()))
+        held = slot_holders(quota_cache.standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
         if plan is not None:
             found += isinstance(await self._store.commit(plan), Applied)
@@ -140,7 +133,7 @@ class QuotaMaintenance:
         return done
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
-        after = None if dimension is None else (dimension, _END_OF_TIME, LAST_UUID)
+        after = None if dimension is None else (dimension, _END_OF_TIME, quota_cache.LAST_UUID)
         group = {"quota_policy_id": ident}
         scan = Scan("quota_entries", group, after, limit=1, columns=("dimension",))
         return await load_one(self._store, scan, str)
@@ -200,8 +193,10 @@ class QuotaMaintenance:
         budgets = {ident for each in waiting for ident in quotas.budgets_of(each)} - limits.budgets
         if budgets:
             limits.budgets |= budgets
-            policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            limits.exhausted.update(breaches_of(budget_states(policies, usage)))
+            policies, usage = (await self._store.load(quota_cache.budget_reads(budgets))).rows
+            limits.exhausted.update(
+                quota_cache.breaches_of(quota_cache.budget_states(policies, usage))
+            )
         idents = {each.quota_policy_id for each in waiting if each.quota_policy_id is not None}
         new = idents - set(limits.capacity)
         if not new:
@@ -210,11 +205,13 @@ class QuotaMaintenance:
         read = GetAll("ff_quota_policy", [(ident,) for ident in new])
         policies_found = await load_all(self._store, read, QuotaPolicy)
         now = await self._store.now_ms()
-        reads = [read for quota in policies_found for read in quota_reads(quota, now)]
+        reads = [read for quota in policies_found for read in quota_cache.quota_reads(quota, now)]
         loaded = await self._store.load(reads)
         for at, quota in enumerate(policies_found):
-            rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
-            standing = standing_of(quota, rows, loaded.now_ms)
+            rows = loaded.rows[
+                at * quota_cache.READS_PER_QUOTA : (at + 1) * quota_cache.READS_PER_QUOTA
+            ]
+            standing = quota_cache.standing_of(quota, rows, loaded.now_ms)
             held = len(slot_holders(standing))
             capacity = capacity_of(quota, held, standing.window, loaded.now_ms)
             limits.capacity[quota.quota_policy_id] = capacity.left

@@ -18,17 +18,9 @@ from flowfabric.engine.batcher import Batch, Batcher
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import load_rows
 from flowfabric.errors import Corruption, ResourceExhausted, ValidationError
+from flowfabric.model import stream as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
-from flowfabric.model.stream import (
-    DURABLE_CAP,
-    MAX_BATCH_BYTES,
-    MAX_BATCH_FRAMES,
-    AppendOutcome,
-    DurableSummary,
-    Frame,
-    StreamMeta,
-)
 from flowfabric.plan import Answer, Applied, Plan
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
@@ -40,13 +32,13 @@ MAX_TRIMMED = 1_000
 MAX_PLANS = 500
 _WRITTEN = ("client_seq", "ts_ms", "seq", "number", "fields")
 StreamKey = tuple[int, UUID, int]
-Outcomes = list[AppendOutcome]
-Written = dict[int | None, AppendOutcome]
+Outcomes = list[model.AppendOutcome]
+Written = dict[int | None, model.AppendOutcome]
 
 
 class _Append(Struct, gc=False):
     handle: HandleFields
-    frames: Sequence[Frame]
+    frames: Sequence[model.Frame]
     now: int
 
 
@@ -68,18 +60,16 @@ _Batch = Batch[_OpenStream, _Append, Outcomes]
 
 
 class StreamWriter:
-    """Writes to the streams of an engine."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
         self._open: dict[StreamKey, _OpenStream] = {}
         self._commits = _CommitGroup(core.store)
         self._appends: Batcher[_OpenStream, _Append, Outcomes] = Batcher(
-            self._append, MAX_BATCH_FRAMES, fitting=_fitting, fast=self._append_known
+            self._append, model.MAX_BATCH_FRAMES, fitting=_fitting, fast=self._append_known
         )
 
     def write(
-        self, handle: HandleFields, frames: Sequence[Frame], now: int
+        self, handle: HandleFields, frames: Sequence[model.Frame], now: int
     ) -> asyncio.Future[Outcomes]:
         key = (*handle.execution_id.key, handle.attempt_index)
         target = self._open.get(key)
@@ -180,9 +170,7 @@ class StreamWriter:
         return [written.get(frame.seq) or next(fresh) for frame in append.frames]
 
     async def _check_lease(self, handle: HandleFields) -> None:
-        snapshot = await self._core.snapshots.load(
-            handle.execution_id, attempt_index=handle.attempt_index
-        )
+        snapshot, _ = await self._core.snapshots.held(handle)
         refused = streams.refusal(snapshot, handle)
         if refused is not None:
             raise refused
@@ -200,7 +188,7 @@ class StreamWriter:
 
     async def _read(self, target: _OpenStream, append: _Append) -> tuple[Stream, Written]:
         """The stream, its document if that is patched, and the numbered frames that it has."""
-        patches = any(type(frame.mode) is DurableSummary for frame in append.frames)
+        patches = any(type(frame.mode) is model.DurableSummary for frame in append.frames)
         reads: list[Read] = [
             Get(stream_forms.META, target.key),
             Get("ff_exec_core", target.key[:2], ("policy",)),
@@ -215,7 +203,7 @@ class StreamWriter:
         ]
         (meta, policy, summary, *written) = (await self._store.load(reads)).rows
         stream = Stream(
-            next((StreamMeta(*row) for row in meta), None),
+            next((model.StreamMeta(*row) for row in meta), None),
             _summary(summary) if patches else None,
             _cap(policy),
         )
@@ -283,12 +271,13 @@ def _split(outcomes: Outcomes, appends: Sequence[_Append]) -> list[Outcomes]:
     return [[next(rest) for _ in append.frames] for append in appends]
 
 
-def _needs_read(stream: Stream, frames: Sequence[Frame]) -> bool:
+def _needs_read(stream: Stream, frames: Sequence[model.Frame]) -> bool:
     """For numbered frames, for an unknown document, and when old frames are to be removed."""
     if streams.frames_over_cap(stream):
         return True
     return any(
-        frame.seq is not None or (stream.summary is None and type(frame.mode) is DurableSummary)
+        frame.seq is not None
+        or (stream.summary is None and type(frame.mode) is model.DurableSummary)
         for frame in frames
     )
 
@@ -304,8 +293,8 @@ def _fitting(appends: Sequence[_Append]) -> int:
         count += len(append.frames)
         size += sum(len(frame.bytes) for frame in append.frames)
         if (
-            count > MAX_BATCH_FRAMES
-            or size > MAX_BATCH_BYTES
+            count > model.MAX_BATCH_FRAMES
+            or size > model.MAX_BATCH_BYTES
             or append.handle != first.handle
             or any(frame.seq is not None for frame in append.frames)
         ):
@@ -320,4 +309,8 @@ def _summary(rows: list[Row]) -> Summary:
 def _cap(rows: list[Row]) -> int:
     """The number of durable frames that the policy of the execution keeps."""
     stated = next((stored_policy(policy) for (policy,) in rows), None)
-    return stated.stream_policy.retention_maxlen if stated and stated.stream_policy else DURABLE_CAP
+    return (
+        stated.stream_policy.retention_maxlen
+        if stated and stated.stream_policy
+        else model.DURABLE_CAP
+    )

@@ -22,18 +22,10 @@ from flowfabric.engine.waits.suspend_replay import SIGNAL_PAGE
 from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE
 from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid_input
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
+from flowfabric.model import waitpoint as model
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
 from flowfabric.model.signing_key import HmacKey
-from flowfabric.model.waitpoint import (
-    ApprovalSignalArgs,
-    DeliverSignalArgs,
-    Resumed,
-    SignalAccepted,
-    SignalDuplicate,
-    Suspension,
-    Waitpoint,
-)
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.waits import signals, suspension_timeouts, waitpoints
 from flowfabric.rules.waits.signals import Delivery
@@ -48,30 +40,17 @@ class _Suspended(Struct, frozen=True):
 
     now_ms: int
     execution: Execution | None
-    suspension: Suspension | None
-
-
-class _DeliveryRows(Struct, frozen=True):
-    """The rows of a delivery. `duplicate_of`: the signal known under the idempotency key."""
-
-    now_ms: int
-    execution: Execution
-    waitpoint: Waitpoint | None
-    keys: list[HmacKey]
-    suspension: Suspension | None
-    received: int
-    trimmed: int
-    duplicate_of: UUID | None
+    suspension: model.Suspension | None
 
 
 class Signals:
-    """Delivers signals and ends suspensions."""
-
     def __init__(self, core: Core, leases: LeaseCache, keys: SigningKeys) -> None:
         self._core, self._store = core, core.store
         self._leases, self._keys = leases, keys
 
-    async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
+    async def deliver_signal(
+        self, args: model.DeliverSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
         """Delivers a signal to a waitpoint. Its token is verified before anything else."""
         ident = check_signal(args)
         refused = signals.check_source(args)
@@ -80,40 +59,20 @@ class Signals:
         return self._reported(await self._deliver(ident, args))
 
     def _reported(
-        self, result: SignalAccepted | SignalDuplicate
-    ) -> SignalAccepted | SignalDuplicate:
-        effect = result.effect if isinstance(result, SignalAccepted) else "duplicate"
+        self, result: model.SignalAccepted | model.SignalDuplicate
+    ) -> model.SignalAccepted | model.SignalDuplicate:
+        effect = result.effect if isinstance(result, model.SignalAccepted) else "duplicate"
         self._core.telemetry.listener.signalled(effect)
         return result
 
     async def _deliver(
-        self, ident: ExecutionId, args: DeliverSignalArgs
-    ) -> SignalAccepted | SignalDuplicate:
+        self, ident: ExecutionId, args: model.DeliverSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
         return await self._core.run(
             lambda: self._delivery(ident, args), lambda delivery: signals.deliver(delivery, args)
         )
 
-    async def _delivery(self, ident: ExecutionId, args: DeliverSignalArgs) -> Delivery:
-        rows = await self._load(ident, args)
-        waitpoint, link = await self._verified(ident, args, rows)
-        received, history = rows.received, list[Row]()
-        most = waitpoints.signal_limit(rows.execution.policy, ident, args)
-        is_long = signals.is_long(waitpoint, args.signal_maxlen)
-        if 0 < most <= received or is_long:
-            history = await self._history(ident, max(most, SIGNAL_PAGE))
-            received = len(history) + rows.trimmed
-        return Delivery(
-            rows.now_ms,
-            rows.execution,
-            waitpoint,
-            rows.suspension,
-            rows.duplicate_of,
-            received,
-            history if is_long else (),
-            link,
-        )
-
-    async def _load(self, ident: ExecutionId, args: DeliverSignalArgs) -> _DeliveryRows:
+    async def _delivery(self, ident: ExecutionId, args: model.DeliverSignalArgs) -> Delivery:
         at, key = ident.partition_index, ident.key
         counters = ("signal_count", "signals_trimmed")
         reads: list[Read] = [
@@ -128,36 +87,48 @@ class Signals:
             reads.append(Get("ff_signal_dedup", dedup_key, ("signal_id", "expires_at_ms")))
         loaded = await self._store.load(reads)
         executions, found, keys, suspended, counts, *known = loaded.rows
-        execution = next(map(from_core_row, executions), None)
+        execution, now = next(map(from_core_row, executions), None), loaded.now_ms
         if execution is None:
             raise NotFound("execution")
-        of_execution = (w for w in starmap(Waitpoint, found) if w.execution_id == ident.uuid)
-        duplicates = (s for rows in known for s, until in rows if until > loaded.now_ms)
-        return _DeliveryRows(
-            loaded.now_ms,
+        of_execution = (w for w in starmap(model.Waitpoint, found) if w.execution_id == ident.uuid)
+        waitpoint, link = await self._verified(
+            ident, args, next(of_execution, None), list(starmap(HmacKey, keys)), now
+        )
+        received, history = sum(count for count, _ in counts), list[Row]()
+        most = waitpoints.signal_limit(execution.policy, ident, args)
+        is_long = signals.is_long(waitpoint, args.signal_maxlen)
+        if 0 < most <= received or is_long:
+            history = await self._history(ident, max(most, SIGNAL_PAGE))
+            received = len(history) + sum(trimmed for _, trimmed in counts)
+        return Delivery(
+            now,
             execution,
-            next(of_execution, None),
-            list(starmap(HmacKey, keys)),
-            next(starmap(Suspension, suspended), None),
-            sum(received for received, _ in counts),
-            sum(trimmed for _, trimmed in counts),
-            next(duplicates, None),
+            waitpoint,
+            next(starmap(model.Suspension, suspended), None),
+            next((signal for rows in known for signal, until in rows if until > now), None),
+            received,
+            history if is_long else (),
+            link,
         )
 
     async def _verified(
-        self, ident: ExecutionId, args: DeliverSignalArgs, rows: _DeliveryRows
-    ) -> tuple[Waitpoint, str]:
+        self,
+        ident: ExecutionId,
+        args: model.DeliverSignalArgs,
+        waitpoint: model.Waitpoint | None,
+        keys: list[HmacKey],
+        now: int,
+    ) -> tuple[model.Waitpoint, str]:
         """The waitpoint, and the approver of the link. Notes a refused token on the execution."""
-        waitpoint = rows.waitpoint
         try:
-            stored = None if waitpoint is None else token_of(waitpoint, rows.keys)
+            stored = None if waitpoint is None else token_of(waitpoint, keys)
             approvers: Sequence[str] = () if waitpoint is None else json.loads(waitpoint.approvers)
-            token, now = args.waitpoint_token, rows.now_ms
-            link = tokens.verify(token, ident, args.waitpoint_id, stored, rows.keys, now, approvers)
+            token = args.waitpoint_token
+            link = tokens.verify(token, ident, args.waitpoint_id, stored, keys, now, approvers)
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
-            await self._store.commit(signals.stamp_failure(ident.owner, rows.now_ms))
+            await self._store.commit(signals.stamp_failure(ident.owner, now))
             raise
         return waitpoint, link
 
@@ -168,17 +139,17 @@ class Signals:
         return await load_rows(self._store, read)
 
     async def deliver_approval_signal(
-        self, args: ApprovalSignalArgs
-    ) -> SignalAccepted | SignalDuplicate:
+        self, args: model.ApprovalSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
         """Delivers an operator's decision. The engine derives the token."""
-        validation.instance(args, ApprovalSignalArgs)
+        validation.instance(args, model.ApprovalSignalArgs)
         ident = execution_id(args.execution_id)
         lane = lane_id(args.lane_id)
         wanted = validation.flow_id(args.waitpoint_id, "waitpoint_id")
         name = validation.text(args.signal_name, "signal_name", MAX_KEY_BYTES)
         suffix = validation.text(args.idempotency_suffix, "idempotency_suffix", MAX_KEY_BYTES)
         token, now = await self._approval_token(ident, wanted, lane)
-        signal = DeliverSignalArgs(
+        signal = model.DeliverSignalArgs(
             execution_id=ident,
             waitpoint_id=wanted,
             signal_id=uuid.uuid4(),
@@ -215,7 +186,7 @@ class Signals:
                 raise invalid_input(
                     f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
                 )
-        waitpoint = next(starmap(Waitpoint, found), None)
+        waitpoint = next(starmap(model.Waitpoint, found), None)
         if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
             raise NotFound("waitpoint")
         return token_or_refused(waitpoint, list(starmap(HmacKey, keys))), loaded.now_ms
@@ -225,10 +196,10 @@ class Signals:
         reads = (Scan("waitpoints_of", parent.owner, limit=MAX_WAITPOINTS), KEYS)
         found, key_rows = (await self._store.load(reads)).rows
         keys = list(starmap(HmacKey, key_rows))
-        for waitpoint in starmap(Waitpoint, found):
+        for waitpoint in starmap(model.Waitpoint, found):
             if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
                 continue
-            args = DeliverSignalArgs(
+            args = model.DeliverSignalArgs(
                 execution_id=parent,
                 waitpoint_id=waitpoint.waitpoint_id,
                 signal_id=uuid.uuid4(),
@@ -246,7 +217,7 @@ class Signals:
 
     async def resume_execution(
         self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0
-    ) -> Resumed:
+    ) -> model.Resumed:
         """Ends a suspension, whether its condition holds or not."""
         ident = execution_id(execution)
         validation.text(trigger_type, "trigger_type", MAX_KEY_BYTES)
@@ -278,7 +249,7 @@ class Signals:
         return _Suspended(
             loaded.now_ms,
             next(map(from_core_row, executions), None),
-            next(starmap(Suspension, suspended), None),
+            next(starmap(model.Suspension, suspended), None),
         )
 
     async def close_waitpoint(
@@ -292,16 +263,16 @@ class Signals:
             lambda found: waitpoints.close(found, ident.uuid, reason),
         )
 
-    async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
+    async def _waitpoint(self, partition: int, ident: UUID) -> model.Waitpoint | None:
         return await load_one(
-            self._store, Get("ff_waitpoint_pending", (partition, ident)), Waitpoint
+            self._store, Get("ff_waitpoint_pending", (partition, ident)), model.Waitpoint
         )
 
     async def expire_waitpoints(self, limit: int = 100) -> int:
         """Closes expired waitpoints that no suspension uses. Returns their number."""
         now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
         scan = Scan("waitpoint_expiry", upto=now, limit=size)
-        found = await load_all(self._store, scan, Waitpoint)
+        found = await load_all(self._store, scan, model.Waitpoint)
         return await self._core.commit_each(
             [waitpoints.closing(w, "never_committed") for w in found]
         )

@@ -50,8 +50,6 @@ class _SuspendedAt(Struct, frozen=True):
 
 
 class WaitpointQueries:
-    """Lists open waitpoints and suspended executions."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 

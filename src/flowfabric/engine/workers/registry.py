@@ -10,18 +10,9 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import full_page, load_all, load_one, load_rows, pages
 from flowfabric.errors import invalid, invalid_input
 from flowfabric.ids import lane_id, name
+from flowfabric.model import worker as model
 from flowfabric.model.execution import Page
 from flowfabric.model.policy import check_worker_capabilities
-from flowfabric.model.worker import (
-    MAX_DEAD_REASON_BYTES,
-    MAX_LIVENESS_TTL_MS,
-    Marked,
-    NotRegistered,
-    Refreshed,
-    Registered,
-    RegisterWorkerArgs,
-    WorkerInfo,
-)
 from flowfabric.rules.workers import registry
 from flowfabric.store.port import Get, Scan
 
@@ -36,16 +27,18 @@ class WorkerRegistry:
         self._core, self._store = core, core.store
         self._routing = routing
 
-    async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
+    async def register_worker(
+        self, args: model.RegisterWorkerArgs
+    ) -> model.Registered | model.Refreshed:
         """Registers a worker and its capabilities; releases work that waited for such a worker."""
         validation.worker(args.worker_id, args.worker_instance_id)
         name(args.namespace, "namespace")
         _check_lanes(args.lanes)
         tokens = check_worker_capabilities(args.capabilities)
-        validation.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", MAX_LIVENESS_TTL_MS)
+        validation.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", model.MAX_LIVENESS_TTL_MS)
         now = await self._now(args.now)
         load = self._worker_loader(args.namespace, args.worker_instance_id)
-        result: Registered | Refreshed = await self._core.run(
+        result: model.Registered | model.Refreshed = await self._core.run(
             load, lambda stored: registry.register(stored, args, now)
         )
         if now + args.liveness_ttl_ms > await self._store.now_ms():
@@ -54,7 +47,7 @@ class WorkerRegistry:
 
     async def heartbeat_worker(
         self, worker_instance_id: str, namespace: str = "default", now: int | None = None
-    ) -> Refreshed | NotRegistered:
+    ) -> model.Refreshed | model.NotRegistered:
         name(worker_instance_id, "worker_instance_id")
         name(namespace, "namespace")
         at = await self._now(now)
@@ -69,7 +62,7 @@ class WorkerRegistry:
         reason: str = "",
         namespace: str = "default",
         now: int | None = None,
-    ) -> Marked | NotRegistered:
+    ) -> model.Marked | model.NotRegistered:
         """Removes a worker from the registry; its leases expire at their own time."""
         name(worker_instance_id, "worker_instance_id")
         name(namespace, "namespace")
@@ -83,7 +76,7 @@ class WorkerRegistry:
         namespace: str | None = None,
         after: str | tuple[str, str] | None = None,
         limit: int = MAX_WORKERS_PAGE,
-    ) -> Page[WorkerInfo]:
+    ) -> Page[model.WorkerInfo]:
         """Live workers by instance id.
 
         Without a namespace it lists all namespaces, and the cursor is (namespace, instance id).
@@ -95,9 +88,9 @@ class WorkerRegistry:
             return Page([])
         position = None if after is None else _checked_position(after, namespace)
         scan = registered(namespace, position, size + 1)
-        found: list[WorkerInfo] = []
+        found: list[model.WorkerInfo] = []
         now = await self._store.now_ms()
-        async for page in pages(self._store, scan, WorkerInfo):
+        async for page in pages(self._store, scan, model.WorkerInfo):
             found += [worker for worker in page if worker.expires_at_ms > now]
             if len(found) > size:
                 break
@@ -112,7 +105,7 @@ class WorkerRegistry:
         size = validation.limit(limit, MAX_WORKERS_PAGE)
         now = await self._store.now_ms()
         silent = Scan("worker_expiry", upto=now - 1, limit=size)
-        found = await load_all(self._store, silent, WorkerInfo)
+        found = await load_all(self._store, silent, model.WorkerInfo)
         return await self._core.commit_each([registry.drop_silent(each, now) for each in found])
 
     async def forget_worker_events(self, limit: int = 1_000) -> int:
@@ -127,9 +120,9 @@ class WorkerRegistry:
 
     def _worker_loader(
         self, namespace: str, instance: str
-    ) -> Callable[[], Awaitable[WorkerInfo | None]]:
+    ) -> Callable[[], Awaitable[model.WorkerInfo | None]]:
         read = Get("ff_worker_registry", (namespace, instance))
-        return lambda: load_one(self._store, read, WorkerInfo)
+        return lambda: load_one(self._store, read, model.WorkerInfo)
 
     async def _now(self, given: int | None) -> int:
         return await self._store.now_ms() if given is None else validation.timestamp(given, "now")
@@ -144,8 +137,8 @@ def _check_lanes(lanes: object) -> None:
 
 def _check_reason(reason: object) -> None:
     size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
-    if not isinstance(reason, str) or size > MAX_DEAD_REASON_BYTES:
-        raise invalid_input(f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})")
+    if not isinstance(reason, str) or size > model.MAX_DEAD_REASON_BYTES:
+        raise invalid_input(f"reason: exceeds {model.MAX_DEAD_REASON_BYTES} bytes (got {size})")
     if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
         raise invalid_input("reason: must not contain control characters")
     validation.text(reason, "reason")

@@ -38,8 +38,6 @@ class _IdempotencyKey(NamedTuple):
 
 
 class Retention:
-    """Removes rows past their retention."""
-
     def __init__(self, core: Core, quota_cache: QuotaCache) -> None:
         self._core, self._store = core, core.store
         self._quota_cache = quota_cache
@@ -71,7 +69,8 @@ class Retention:
             return 0
         due: list[Execution] = []
         for index, upto in (("ended", at - ages[0]), ("failed", at - ages[1]), ("retained", at)):
-            due += await self._due(index, checked, upto, size, where, wanted)
+            scan = Scan(index, {"lane_id": checked}, None, upto, size, CORE_COLUMNS)
+            due += await self._due(scan, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
         return await self._trim(due[:size])
 
@@ -106,21 +105,14 @@ class Retention:
         return {key: flow for key, flow in whole.items() if sizes[key] == len(members[key])}
 
     async def _due(
-        self,
-        index: str,
-        lane: str,
-        upto: int,
-        size: int,
-        partition: int | None,
-        wanted: ScannerFilter | None,
+        self, scan: Scan, partition: int | None, wanted: ScannerFilter | None
     ) -> list[Execution]:
         found: list[Execution] = []
-        scan = Scan(index, {"lane_id": lane}, None, upto, size, CORE_COLUMNS)
         async for page in pages(self._store, scan, core_of):
             held = await self._held([e for e in page if e.flow_id is not None])
             here = [e for e in page if partition is None or e.partition_key == partition]
             found += [e for e in here if passes(e, wanted) and e.id not in held]
-            if len(found) >= size:
+            if len(found) >= scan.limit:
                 break
         return found
 

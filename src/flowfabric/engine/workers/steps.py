@@ -16,16 +16,10 @@ from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.errors import ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
 from flowfabric.ids import name as checked_name
+from flowfabric.model import step as model
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.lease import Handle
-from flowfabric.model.step import (
-    MAX_STEP_BYTES,
-    MAX_STEP_NAME_BYTES,
-    MAX_STEPS,
-    LastSuspension,
-    StepRecord,
-)
 from flowfabric.plan import Applied
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.rules.limits.quotas import QUOTAS
@@ -47,8 +41,6 @@ _OUTCOME = (
 
 
 class Steps:
-    """Records and reads the steps of a task, and its outcome."""
-
     def __init__(
         self, core: Core, leases: LeaseCache, limit_cache: LimitCache, gated: GatedClaims
     ) -> None:
@@ -62,39 +54,43 @@ class Steps:
         name: str,
         value: bytes | None = None,
         kind: str = "step",
-    ) -> StepRecord:
+    ) -> model.StepRecord:
         """Stores the result of a step under the lease; returns the stored step if there is one."""
         fields = self._leases.fields(handle)
-        if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
-            raise ResourceExhausted("steps of one execution", MAX_STEPS)
-        validation.text(name, "name", MAX_STEP_NAME_BYTES)
+        if validation.whole(position, "position", 0, 2**31 - 1) >= model.MAX_STEPS:
+            raise ResourceExhausted("steps of one execution", model.MAX_STEPS)
+        validation.text(name, "name", model.MAX_STEP_NAME_BYTES)
         checked_name(kind, "kind")
-        if value is not None and (not isinstance(value, bytes) or len(value) > MAX_STEP_BYTES):
-            raise invalid("value", f"at most {MAX_STEP_BYTES} bytes")
+        if value is not None and (
+            not isinstance(value, bytes) or len(value) > model.MAX_STEP_BYTES
+        ):
+            raise invalid("value", f"at most {model.MAX_STEP_BYTES} bytes")
         plan = steps.record(fields, position, name, kind, value)
         for tries in count(1):
             answer = await self._store.commit(plan)
             if isinstance(answer, Applied):
-                return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
+                return model.StepRecord(
+                    position, name, kind, fields.attempt_index, answer.now_ms, value
+                )
             read = Get(steps.STEP, (*fields.execution_id.key, position), _COLUMNS)
-            stored = await load_one(self._store, read, StepRecord)
+            stored = await load_one(self._store, read, model.StepRecord)
             await self._core.check_held(fields)
             if stored is not None:
                 return steps.same(stored, name, kind)
             await self._core.pause(tries)
         raise AssertionError("the last pause raises")
 
-    async def read_steps(self, execution: ExecutionId) -> list[StepRecord]:
+    async def read_steps(self, execution: ExecutionId) -> list[model.StepRecord]:
         """The finished steps of an execution, in order."""
         owner = execution_id(execution).owner
-        read = Scan("steps", owner, limit=MAX_STEPS, columns=_COLUMNS)
-        return await load_all(self._store, read, StepRecord)
+        read = Scan("steps", owner, limit=model.MAX_STEPS, columns=_COLUMNS)
+        return await load_all(self._store, read, model.StepRecord)
 
-    async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
+    async def read_last_suspension(self, execution: ExecutionId) -> model.LastSuspension | None:
         """What the latest suspension waits for, and whether it has ended."""
         columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
         read = Get("ff_suspension_current", execution_id(execution).key, columns)
-        return await load_one(self._store, read, LastSuspension)
+        return await load_one(self._store, read, model.LastSuspension)
 
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
         """The state of an execution and, when it has ended, its outcome."""
