@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec import structs
@@ -268,12 +269,8 @@ class Claims:
             )
         validation.optional_timestamp(args.execution_deadline_at, "execution_deadline_at")
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
-        return await self._claim_by(
-            args,
-            lambda snapshot: claims.claim_execution(
-                snapshot, args, lease_id=lease, attempt_id=attempt
-            ),
-        )
+        rule = partial(claims.claim_execution, args=args, lease_id=lease, attempt_id=attempt)
+        return await self._claim_by(args, rule)
 
     async def claim_resumed_execution(self, args: model.ClaimResumedArgs) -> model.Claimed:
         """Continues an interrupted attempt."""
@@ -281,12 +278,8 @@ class Claims:
         if args.remaining_attempt_timeout_ms is not None:
             validation.timestamp(args.remaining_attempt_timeout_ms, "remaining_attempt_timeout_ms")
         lease, attempt = args.lease_id or new_lease_id(), new_attempt_id()
-        return await self._claim_by(
-            args,
-            lambda snapshot: claims.claim_resumed(
-                snapshot, args, lease_id=lease, attempt_id=attempt
-            ),
-        )
+        rule = partial(claims.claim_resumed, args=args, lease_id=lease, attempt_id=attempt)
+        return await self._claim_by(args, rule)
 
     async def _claim_by(
         self,
@@ -306,16 +299,15 @@ class Claims:
         """Reserves and claims one execution for an operator, in one step."""
         ident = execution_id(execution)
         validation.ttl_ms(lease_duration_ms, "lease_duration_ms")
-        checked, lease, attempt = lane_id(lane), new_lease_id(), new_attempt_id()
-        began = time.perf_counter()
-        claimed: model.Claimed = await self.claim_one(
-            ident,
-            lambda snapshot: claims.issue_grant_and_claim(
-                snapshot, checked, lease_duration_ms, lease_id=lease, attempt_id=attempt
-            ),
-            lease_duration_ms,
-            "operator",
+        rule = partial(
+            claims.issue_grant_and_claim,
+            lane=lane_id(lane),
+            ttl_ms=lease_duration_ms,
+            lease_id=new_lease_id(),
+            attempt_id=new_attempt_id(),
         )
+        began = time.perf_counter()
+        claimed: model.Claimed = await self.claim_one(ident, rule, lease_duration_ms, "operator")
         self.report_claim(lane, began)
         return model.IssuedAndClaimed(
             claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle
@@ -333,8 +325,8 @@ class Claims:
         lease, attempt = new_lease_id(), new_attempt_id()
         claimed = await self.claim_one(
             ident,
-            lambda snapshot: reclaim.claim_from_resume_grant(
-                snapshot, token, lease_id=lease, attempt_id=attempt
+            partial(
+                reclaim.claim_from_resume_grant, token=token, lease_id=lease, attempt_id=attempt
             ),
             token.lease_ttl_ms,
             token.worker_instance_id,

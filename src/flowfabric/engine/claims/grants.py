@@ -220,12 +220,10 @@ class Grants:
 
     async def _block_for_budget(self, execution: Execution, detail: str) -> None:
         """Blocks the execution, so it does not hide others. The detail starts with the budget."""
-        budget = detail.partition(":")[0].removeprefix("budget ")
+        on = "budget:" + detail.partition(":")[0].removeprefix("budget ")
         await self._core.decide(
             execution.id,
-            lambda snapshot: grants.block(
-                snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"
-            ),
+            lambda snapshot: grants.block(snapshot, "waiting_for_budget", detail, None, on),
         )
 
 

@@ -36,9 +36,7 @@ class OperatorActions:
         validation.optional_timestamp(args.now, "now")
         return await self._core.decide(
             ident,
-            lambda snapshot: operator_actions.change_priority(
-                snapshot, args.new_priority, args.now
-            ),
+            lambda found: operator_actions.change_priority(found, args.new_priority, args.now),
         )
 
     async def expire_execution(
@@ -58,12 +56,9 @@ class OperatorActions:
             kind = ExpirePhase(phase)
         except ValueError:
             raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
-        roll = self._core.random.random()
+        default, roll = self._core.settings.default_retry_policy, self._core.random.random()
         return await self._core.decide(
-            ident,
-            lambda snapshot: time_limits.expire(
-                snapshot, kind, now, self._core.settings.default_retry_policy, roll
-            ),
+            ident, lambda snapshot: time_limits.expire(snapshot, kind, now, default, roll)
         )
 
     async def promote_delayed(

@@ -144,18 +144,14 @@ class Quotas:
     ) -> Blocked | model.Rejected:
         """Blocks a waiting execution because of a limit."""
         validation.instance(args, model.BlockForAdmissionArgs)
-        ident = execution_id(args.execution_id)
-        validation.partition_matches(args.partition, ident.partition_index)
+        ident = validation.target(args.execution_id, args.partition, args.now)
         if args.lane_id != "":
             lane_id(args.lane_id)
         detail = validation.optional_text(args.reason_detail, "reason_detail") or ""
         validation.optional_text(args.blocked_on, "blocked_on", MAX_SCOPE_ID_BYTES)
-        validation.optional_timestamp(args.now, "now")
+        reason, now, on = str(args.reason), args.now, args.blocked_on
         found: Blocked | LuaRejected = await self._core.decide(
-            ident,
-            lambda snapshot: grants.block(
-                snapshot, str(args.reason), detail, args.now, args.blocked_on
-            ),
+            ident, lambda snapshot: grants.block(snapshot, reason, detail, now, on)
         )
         return model.Rejected(found.message) if isinstance(found, LuaRejected) else found
 
