@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from flowfabric.engine.background import BackgroundLoops, LoopSettings, NoLoops
-from flowfabric.engine.capabilities import offered_by, package_version
+from flowfabric.engine.capabilities import FLAGS, NOT_OFFERED, package_version
 from flowfabric.engine.core import Settings
 from flowfabric.engine.events import subscriptions
 from flowfabric.engine.events.long_poll import LongPoll
@@ -71,7 +71,7 @@ class Engine(LocalEngineProtocol):
             "version": package_version(),
             "rfc017_stage": "unknown",
         }
-        return Capabilities(identity, offered_by(type(self)))
+        return Capabilities(identity, {flag: flag not in NOT_OFFERED for flag in FLAGS})
 
     # ---- telemetry and background loops
 

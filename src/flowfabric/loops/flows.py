@@ -18,7 +18,6 @@ class DependencyReconciler(Loop):
     """Dispatches undispatched completions, rechecks blocked members, cancels orphaned children."""
 
     name = topic = "dependency_reconciler"
-    setting = "dependency_reconciler_ms"
 
     def __init__(self, settings: LoopSettings) -> None:
         super().__init__(settings)
@@ -37,7 +36,6 @@ class EdgeCancelDispatcher(Loop):
 
     name = "edge_cancel_dispatcher"
     topic = index = "cancel_groups"
-    setting = "edge_cancel_dispatcher_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:
@@ -48,7 +46,6 @@ class EdgeCancelReconciler(Loop):
     """Removes edge groups with nothing left to cancel from the queue."""
 
     name = topic = "edge_cancel_reconciler"
-    setting = "edge_cancel_reconciler_ms"
 
     async def run(self, engine: Engine) -> int:
         return await engine.reconcile_sibling_cancels(wanted=self.wanted)
@@ -59,7 +56,6 @@ class CancelReconciler(Loop):
 
     name = "cancel_reconciler"
     topic = "cancel_backlog"
-    setting = "cancel_reconciler_ms"
 
     async def run(self, engine: Engine) -> int:
         return await engine.reconcile_cancel_backlog(wanted=self.wanted)
@@ -69,7 +65,6 @@ class FlowProjector(Loop):
     """Updates the summaries of unsettled flows, one page per run."""
 
     name = topic = "flow_projector"
-    setting = "flow_projector_ms"
 
     def __init__(self, settings: LoopSettings) -> None:
         super().__init__(settings)

@@ -8,7 +8,6 @@ from flowfabric.loops.loop import Loop, drain, due_if_any
 
 class QuotaReconciler(Loop):
     name = topic = "quota_reconciler"
-    setting = "quota_reconciler_ms"
 
     async def run(self, engine: Engine) -> int:
         return (await engine.reconcile_quota_counters()).processed
@@ -31,7 +30,6 @@ class LimitReleaser(Loop):
 class BudgetResets(Loop):
     name = "budget_reset"
     topic = index = "budget_resets"
-    setting = "budget_reset_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:
@@ -43,7 +41,6 @@ class BudgetReconciler(Loop):
 
     name = "budget_reconciler"
     topic = "budgets"
-    setting = "budget_reconciler_ms"
 
     async def run(self, engine: Engine) -> int:
         forgotten = await drain(engine.forget_usage_keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from flowfabric.engine.background import LoopSettings
@@ -21,27 +22,28 @@ SKIPPED_CYCLES = 10
 Work = Callable[[ExecutionId], Awaitable[object]]
 
 
-class Loop:
+class Loop(ABC):
     """One background loop.
 
     It is due at the first entry of `index`; without an index it sleeps for its interval, the field
-    `setting` of `LoopSettings`. A `timed` loop runs only when something is due. `topic` wakes it.
+    `setting` of `LoopSettings`, by default its name with `_ms`. A `timed` loop runs only when
+    something is due. `topic` wakes it.
     """
 
     name: str
     topic: str
-    setting: str
+    setting: str = ""
     timed: bool = False
     index: str = ""
 
     def __init__(self, settings: LoopSettings) -> None:
-        self.interval_ms: int = getattr(settings, self.setting)
+        self.interval_ms: int = getattr(settings, self.setting or f"{self.name}_ms")
         self.wanted = settings.wanted
         self.failures = Failures(self.name)
 
+    @abstractmethod
     async def run(self, engine: Engine) -> int:
         """Does what is due; returns the number of items done."""
-        raise NotImplementedError
 
     async def next_due(self, engine: Engine) -> int | None:
         """The time of the next item, or None to sleep for the interval."""

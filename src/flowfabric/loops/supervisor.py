@@ -100,7 +100,7 @@ class Supervisor:
         task.add_done_callback(lambda ended: self._on_end(loop, ended))
 
     def _on_end(self, loop: Loop, task: asyncio.Task[None]) -> None:
-        """Restart a loop that ended without `stop`: it raised, or its task was cancelled."""
+        """Restarts a loop that ended without `stop`: it raised, or its task was cancelled."""
         error = None if task.cancelled() else task.exception()
         if self._stopping:
             return
@@ -116,19 +116,19 @@ class Supervisor:
         )
 
     def _restart(self, loop: Loop) -> None:
-        """Restart, unless all loops were cancelled: asyncio does that when a program ends."""
+        """Restarts, unless all loops were cancelled: asyncio does that when a program ends."""
         if len(self._tasks) == 1 or not all(task.cancelled() for task in self._tasks.values()):
             self._launch(loop)
 
     async def run_once(self) -> int:
-        """Run one cycle of every loop, for tests and manual clocks."""
+        """Runs one cycle of every loop, for tests and manual clocks."""
         done = 0
         for loop in self.loops:
             done += await self._run_cycle(loop)
         return done
 
     async def stop(self, grace_s: float) -> None:
-        """Let running cycles finish within the grace, then cancel them."""
+        """Lets running cycles finish within the grace, then cancels them."""
         self._stopping = True
         for waiter in self._waiters.values():
             waiter.ring()
@@ -157,7 +157,7 @@ class Supervisor:
         return done
 
     async def run_if_due(self, loop: Loop) -> tuple[int, int | None, int]:
-        """Run the loop if it is due; its start, its next due time, and its end.
+        """Runs the loop if it is due; its start, its next due time, and its end.
 
         A check that finds nothing due counts as a cycle.
         """

@@ -32,7 +32,6 @@ class LeaseExpiry(Loop):
 
     name = "lease_expiry"
     topic = "leased"
-    setting = "lease_expiry_ms"
     timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
@@ -96,7 +95,6 @@ class DelayedPromoter(Loop):
 
     name = "delayed_promoter"
     topic = index = "delayed"
-    setting = "delayed_promoter_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:
@@ -115,7 +113,6 @@ class AttemptTimeout(Loop):
     """Ends attempts past their timeout."""
 
     name = topic = index = "attempt_timeout"
-    setting = "attempt_timeout_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:
@@ -128,7 +125,6 @@ class ExecutionDeadline(Loop):
 
     name = "execution_deadline"
     topic = index = "deadline"
-    setting = "execution_deadline_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:
@@ -148,7 +144,6 @@ class SuspensionTimeout(Loop):
     """Ends suspensions past their timeout."""
 
     name = topic = index = "suspension_timeout"
-    setting = "suspension_timeout_ms"
     timed = True
 
     async def run(self, engine: Engine) -> int:

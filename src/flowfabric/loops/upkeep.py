@@ -39,7 +39,6 @@ class WorkerReaper(Loop):
 
     name = "worker_reaper"
     topic = index = "worker_expiry"
-    setting = "worker_reaper_ms"
 
     async def run(self, engine: Engine) -> int:
         done = await drain(partial(engine.drop_silent_workers, BATCH))

@@ -87,7 +87,7 @@ class _Hooks:
         return layered
 
     def _after(self, name: str, elapsed: float, error: BaseException | None) -> None:
-        """Call `after`; its failure does not affect the answer of the operation."""
+        """Calls `after`; its failure does not affect the answer of the operation."""
         try:
             self._layer.after(name, elapsed, error)
         except Exception:

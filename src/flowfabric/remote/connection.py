@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         return self._pending is None and transport is not None and not transport.is_closing()
 
     async def send(self, request: bytes) -> HttpResponse:
-        """Send a request and wait for its response.
+        """Sends a request and waits for its response.
 
         A cancelled caller must close the connection: the late response would be taken for that of
         the next request.

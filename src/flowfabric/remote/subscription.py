@@ -44,7 +44,7 @@ class RemoteSubscription(Generic[Event]):
         return self
 
     def close(self) -> None:
-        """End the iteration after the buffered events, at the latest after the current poll."""
+        """Ends the iteration after the buffered events, at the latest after the current poll."""
         self._open = False
 
     async def __anext__(self) -> Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -82,7 +83,7 @@ def problem_of(error: errors.EngineError) -> Problem:
     status, kind, text, retryable = _status_of(error)
     return Problem(
         status=status,
-        title=_TITLES[status],
+        title=HTTPStatus(status).phrase,
         error=text,
         code=error.code,
         detail=str(error),
@@ -93,16 +94,6 @@ def problem_of(error: errors.EngineError) -> Problem:
         ),
         given=_arguments(error),
     )
-
-
-_TITLES = {
-    400: "Bad Request",
-    404: "Not Found",
-    409: "Conflict",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
 
 
 def _status_of(error: errors.EngineError) -> tuple[int, str | None, str, bool | None]:
