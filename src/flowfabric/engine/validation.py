@@ -186,9 +186,9 @@ def worker(worker_id: object, instance_id: object) -> None:
     name(instance_id, "worker_instance_id")
 
 
-def optional_namespace(value: object, field: str = "namespace") -> str | None:
+def optional_namespace(value: object) -> str | None:
     """A namespace; None stands for the default of the operation, or for all."""
-    return None if value is None else name(value, field)
+    return None if value is None else name(value, "namespace")
 
 
 def partition_matches(stated: object, actual: int, field: str = "partition") -> None:

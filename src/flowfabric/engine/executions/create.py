@@ -1,4 +1,4 @@
-"""Creates of executions, and of those, creates whose id or key is taken or whose answer is lost."""
+"""Creates of executions, and the answers of creates that are refused or lost."""
 
 from __future__ import annotations
 
