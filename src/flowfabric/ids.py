@@ -92,6 +92,16 @@ class ExecutionId(str):
         """A new id for a member of a flow, in the partition of the flow."""
         return cls.of(partition_of(flow_id, partitions), ident or time_ordered_uuid())
 
+    @property
+    def key(self) -> tuple[int, UUID]:
+        """The primary key of its row."""
+        return self.partition_index, self.uuid
+
+    @property
+    def owner(self) -> dict[str, int | UUID]:
+        """The group of its rows in an index by execution."""
+        return {"partition_key": self.partition_index, "execution_id": self.uuid}
+
     def __reduce__(self) -> tuple[type[ExecutionId], tuple[str]]:
         return ExecutionId, (str(self),)
 

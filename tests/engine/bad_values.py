@@ -517,7 +517,6 @@ def _listing() -> Iterator[Bad]:
     )
     for method in (
         "drop_silent_workers",
-        "release_routed",
         "forget_idempotency_keys",
         "drop_expired_grants",
     ):

@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric import Engine
 from flowfabric.engine import batcher
-from flowfabric.engine.limits import usage_batcher
+from flowfabric.engine.limits import budgets as engine_budgets
 from flowfabric.errors import ValidationError
 from flowfabric.model.budget import MAX_AMOUNT, MAX_DIMENSIONS, HardBreach, UsageOk
 from flowfabric.store.port import Loaded, Read
@@ -83,11 +83,11 @@ async def test_a_full_batch_of_wide_reports(engine: Engine) -> None:
     done = await asyncio.gather(
         *(
             spend(engine, ident, new_id(n), str(n), **deltas)
-            for n in range(usage_batcher.MAX_REPORTS + 44)
+            for n in range(engine_budgets.MAX_REPORTS + 44)
         )
     )
-    assert done == [OK] * (usage_batcher.MAX_REPORTS + 44)
-    assert await usage(engine, ident) == dict.fromkeys(deltas, usage_batcher.MAX_REPORTS + 44)
+    assert done == [OK] * (engine_budgets.MAX_REPORTS + 44)
+    assert await usage(engine, ident) == dict.fromkeys(deltas, engine_budgets.MAX_REPORTS + 44)
 
 
 async def test_a_caller_that_goes_away_is_counted_and_harms_nobody(engine: Engine) -> None:
@@ -148,7 +148,7 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = [0.0]
-    monkeypatch.setattr(usage_batcher.time, "monotonic", lambda: at[0])
+    monkeypatch.setattr(engine_budgets.time, "monotonic", lambda: at[0])
     caplog.set_level(logging.WARNING, "flowfabric.budgets")
     one, other = await budget(engine, {"a": 1}), await budget(engine, {"a": 1})
 
@@ -165,7 +165,7 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     assert await warned(one, other) == []
     at[0] = 60.0
     assert len(await warned(one, one)) == 1
-    monkeypatch.setattr(usage_batcher, "MAX_WARNED", 1)
+    monkeypatch.setattr(engine_budgets, "MAX_WARNED", 1)
     at[0] = 200.0
     assert len(await warned(other)) == 1
-    assert list(engine.parts.budgets.batcher._warned) == [other]
+    assert list(engine.parts.budgets.warned) == [other]

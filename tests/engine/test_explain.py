@@ -98,7 +98,7 @@ async def test_an_expired_worker_does_not_count(engine: Engine, clock: ManualClo
 async def test_the_position_in_a_long_lane_is_bounded(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.executions.explain.MAX_AHEAD", 3)
+    monkeypatch.setattr("flowfabric.model.explanation.MAX_AHEAD", 3)
     made = [await create(engine, priority=9 - n) for n in range(5)]
     ahead = [(await engine.explain_execution(ident)).reasons[0].facts for ident in made]
     assert ahead == [

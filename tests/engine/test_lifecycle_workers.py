@@ -221,7 +221,7 @@ async def test_only_a_live_worker_of_the_same_namespace_counts(
     await engine.register_worker(
         registration("x", capabilities=frozenset({"gpu"}), namespace="a", liveness_ttl_ms=1, now=1)
     )
-    assert await engine.release_routed() == 0
+    assert await engine.release_page(None, 100) == (0, None)
     assert await state(engine, ident) == "ROUTE"
 
 
@@ -238,8 +238,8 @@ async def test_a_small_limit_still_releases(engine: Engine) -> None:
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
     for _ in range(3):
         await routed(engine)
-    assert await engine.release_routed(limit=2) == 2
-    assert await engine.release_routed(limit=2) == 1
+    assert await engine.release_page(None, 2) == (2, None)
+    assert await engine.release_page(None, 2) == (1, None)
 
 
 async def test_many_waiting_are_released_over_several_pages(

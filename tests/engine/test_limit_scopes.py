@@ -134,7 +134,7 @@ async def test_too_many_of_anything_is_refused(
     with pytest.raises(ValidationError, match="budget_ids"):
         await create(engine)
     assert await dump(engine) == before
-    monkeypatch.setattr("flowfabric.engine.limits.quotas.MAX_LIMIT_SCOPES", MAX_BUDGETS + 1)
+    monkeypatch.setattr("flowfabric.model.quota.MAX_LIMIT_SCOPES", MAX_BUDGETS + 1)
     with pytest.raises(ResourceExhausted):
         await engine.attach_limit("quota", A, "lane", "default")
 

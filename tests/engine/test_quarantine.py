@@ -11,7 +11,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import Corruption
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.lease_expiry import LeaseExpiry
+from flowfabric.loops.timers import LeaseExpiry
 from flowfabric.model.attempt import TerminalFailed
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.explanation import Why

@@ -18,8 +18,8 @@ from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.claims.routing import CHECK_EVERY_MS, RECENT_CLAIM_MS, Routing
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor
+from flowfabric.loops.upkeep import RouteReleaser
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Plan
 from flowfabric.rules.claims.routing import NO_WORKER_COVERS

@@ -221,7 +221,7 @@ async def test_long_streams_come_in_pages(engine: Engine, monkeypatch: pytest.Mo
 async def test_a_follower_outlives_its_own_patience(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "MAX_TAIL_BLOCK_MS", 20)
+    monkeypatch.setattr("flowfabric.engine.events.long_poll.MAX_TAIL_BLOCK_MS", 20)
     ident, handle = await running(engine)
     follower = Follower(engine, ident)
     await asyncio.sleep(0.1)

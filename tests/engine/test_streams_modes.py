@@ -12,7 +12,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
+from flowfabric.loops.upkeep import RetentionTrimmer
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import (
     DURABLE_SLACK,
@@ -365,7 +365,7 @@ async def test_a_cap_that_shrank_by_thousands_is_reached_in_steps(
     monkeypatch.setattr("flowfabric.engine.streams.stream_writer.MAX_TRIMMED", 300)
     ident, handle = await running(engine)
     await fill(engine, handle, 1_500)
-    monkeypatch.setattr("flowfabric.engine.streams.stream_writer.DURABLE_CAP", 10)
+    monkeypatch.setattr("flowfabric.model.stream.DURABLE_CAP", 10)
     other = Engine(engine.store)
     lengths = []
     for n in range(6):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.retry import OTHER_WRITER
 from flowfabric.engine.streams import stream_writer
 from flowfabric.errors import (
     Contention,
@@ -155,4 +156,4 @@ async def test_an_append_that_is_always_refused_is_a_contention(
     assert caught.value.code == "retry_exhausted"
     assert (
         await other.append_frame(handle, frame("mine", seq=1))
-    ).frame_count == 2 + stream_writer.MAX_TRIES
+    ).frame_count == 2 + OTHER_WRITER.most

@@ -13,8 +13,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.loops.suspensions import SuspensionTimeout
-from flowfabric.loops.time_limits import ExecutionDeadline
+from flowfabric.loops.timers import ExecutionDeadline, SuspensionTimeout
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy

@@ -10,7 +10,7 @@ from flowfabric.codec.token import sealed
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind, ValidationError, ValidationKind
-from flowfabric.loops.suspensions import PendingWaitpointExpiry
+from flowfabric.loops.timers import PendingWaitpointExpiry
 from flowfabric.model.waitpoint import (
     AllOf,
     BoundWaitpoint,

@@ -13,15 +13,11 @@ from flowfabric.connect import memory_engine
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.limits import LimitReleaser
 from flowfabric.loops.loop import BATCH, MAX_FAILURES, SKIPPED_CYCLES, Loop
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
-from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor, all_loops
-from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
-from flowfabric.loops.worker_reaper import WorkerReaper
+from flowfabric.loops.timers import AttemptTimeout, DelayedPromoter, ExecutionDeadline, LeaseExpiry
+from flowfabric.loops.upkeep import RetentionTrimmer, RouteReleaser, WorkerReaper
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.model.quota import BlockForAdmissionArgs
@@ -269,7 +265,7 @@ async def test_an_idle_route_releaser_restarts_at_the_first_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.routing.ROUTE_PAGE", 1)
-    monkeypatch.setattr("flowfabric.loops.route_releaser.PAGES", 1)
+    monkeypatch.setattr("flowfabric.loops.upkeep.PAGES", 1)
     loop = RouteReleaser(LoopSettings())
     for _ in range(2):
         clock.advance(1)

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from flowfabric.engine.limits import budget_reads as engine_reads
 from flowfabric.engine.limits import budgets as engine_budgets
-from flowfabric.engine.limits import usage_batcher as engine_batcher
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, HardBreach
@@ -253,4 +252,4 @@ def an_unknown_budget_counts(patch: Patch) -> None:
         )
         return books if books.policy is not None else structs.replace(books, policy=made_up)
 
-    patch.setattr(engine_batcher, "load_for_reports", load_for_reports)
+    patch.setattr(engine_budgets, "load_for_reports", load_for_reports)

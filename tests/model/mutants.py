@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
 from flowfabric.engine.workers.retention import Retention
-from flowfabric.loops import delayed_promoter, lease_expiry
+from flowfabric.loops import timers
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Until, Update
 from flowfabric.rules import fence, retries
 from flowfabric.rules.claims import claims, grants, routing
@@ -191,7 +191,7 @@ def terminal_repeat_open_to_every_lease(patch: Patch) -> None:
 @mutant
 def late_call_forgets_the_expiry(patch: Patch) -> None:
     put(patch, fence, "MARK_EXPIRED", lambda f: without_set(f, "expired_epoch"))
-    put(patch, lease_expiry, "SWEEP_EXPIRED", lambda f: without_set(f, "expired_epoch"))
+    put(patch, timers, "SWEEP_EXPIRED", lambda f: without_set(f, "expired_epoch"))
 
 
 # ---- the epoch
@@ -340,7 +340,7 @@ def reclaim_leaves_the_grant(patch: Patch) -> None:
 def expiry_sweep_does_not_look_at_the_time(patch: Patch) -> None:
     put(
         patch,
-        lease_expiry,
+        timers,
         "SWEEP_EXPIRED",
         lambda f: picking(without_guards(f, "lease_expires_at_ms"), upto=None),
     )
@@ -348,7 +348,7 @@ def expiry_sweep_does_not_look_at_the_time(patch: Patch) -> None:
 
 @mutant
 def promoter_does_not_look_at_the_time(patch: Patch) -> None:
-    put(patch, delayed_promoter, "SWEEP_DELAYED", lambda f: picking(f, upto=None))
+    put(patch, timers, "SWEEP_DELAYED", lambda f: picking(f, upto=None))
 
 
 @mutant

@@ -22,7 +22,7 @@ from flowfabric import (
     Worker,
 )
 from flowfabric.engine.background import LoopSettings
-from flowfabric.loops.delayed_promoter import DelayedPromoter
+from flowfabric.loops.timers import DelayedPromoter
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
 

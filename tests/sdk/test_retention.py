@@ -10,8 +10,8 @@ import pytest
 from flowfabric import App, Context, Engine, Retention
 from flowfabric.engine.background import LoopSettings
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
+from flowfabric.loops.timers import DelayedPromoter
+from flowfabric.loops.upkeep import RetentionTrimmer
 from flowfabric.testing import ManualClock
 
 from .helpers import worked_off

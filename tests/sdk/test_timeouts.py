@@ -10,7 +10,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, Retry, RunExpired
 from flowfabric.engine.background import LoopSettings
-from flowfabric.loops.delayed_promoter import DelayedPromoter
+from flowfabric.loops.timers import DelayedPromoter
 from flowfabric.model.execution import ReplayExecutionArgs
 from flowfabric.testing import ManualClock
 

@@ -21,7 +21,7 @@ from flowfabric.errors import ConfigError, TransportError
 from flowfabric.observe import Metrics, push_from_environment, sentry, watch
 from flowfabric.observe.logs import VARIABLE
 from flowfabric.observe.logs import log_to_stderr as json_to_stderr
-from flowfabric.remote.backoff import pauses
+from flowfabric.remote.transport import pauses
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.worker import Worker

@@ -12,6 +12,7 @@ TASK = "flowfabric-batch"
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 R = TypeVar("R")
+Results = Sequence[R | BaseException]
 
 
 class _Line(Generic[K, T, R]):
@@ -44,7 +45,7 @@ class Batch(Generic[K, T, R]):
     def key(self) -> K:
         return self._line.key
 
-    def answer(self, results: Sequence[R | BaseException]) -> None:
+    def answer(self, results: Results[R]) -> None:
         """Gives callers the results or exceptions of the first items; the others wait again.
 
         The next batch starts before the callers wake.
@@ -89,7 +90,7 @@ class Batcher(Generic[K, T, R]):
 
     def __init__(
         self,
-        run: Callable[[K, list[T]], Coroutine[None, None, Sequence[R | BaseException]]],
+        run: Callable[[K, list[T]], Coroutine[None, None, Results[R]]],
         limit: int,
         *,
         in_flight: int = 1,
@@ -102,7 +103,7 @@ class Batcher(Generic[K, T, R]):
         self._keeps_cancelled = keeps_cancelled
         self._fitting, self._idle, self._fast = fitting, idle, fast
         self._lines: dict[K, _Line[K, T, R]] = {}
-        self._tasks: set[asyncio.Task[Sequence[R | BaseException] | None]] = set()
+        self._tasks: set[asyncio.Task[Results[R] | None]] = set()
         self._finished: asyncio.Future[None] | None = None
 
     def submit(self, key: K, item: T) -> asyncio.Future[R]:
@@ -174,20 +175,12 @@ class Batcher(Generic[K, T, R]):
             del items[count:], answers[count:]
         return Batch(line, items, answers, self._ended) if items else None
 
-    def _watch(
-        self,
-        batch: Batch[K, T, R],
-        work: Coroutine[None, None, Sequence[R | BaseException] | None],
-    ) -> None:
+    def _watch(self, batch: Batch[K, T, R], work: Coroutine[None, None, Results[R] | None]) -> None:
         task = asyncio.create_task(work, name=TASK)
         self._tasks.add(task)
         task.add_done_callback(partial(self._answer, batch))
 
-    def _answer(
-        self,
-        batch: Batch[K, T, R],
-        task: asyncio.Task[Sequence[R | BaseException] | None],
-    ) -> None:
+    def _answer(self, batch: Batch[K, T, R], task: asyncio.Task[Results[R] | None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             batch.fail(asyncio.CancelledError())

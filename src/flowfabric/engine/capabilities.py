@@ -39,25 +39,8 @@ FLAGS = (
     "read_budget_usage_and_limits",
 )
 
-_OFFERED_BY = {
-    "budget_admin": "create_budget",
-    "quota_admin": "create_quota_policy",
-    "cancel_flow_wait_timeout": "cancel_flow",
-    "cancel_flow_wait_indefinite": "cancel_flow",
-    "stream_durable_summary": "append_frame",
-    "stream_best_effort_live": "append_frame",
-}
-
-_OFFERED_NOWHERE = {"subscribe_instance_tags"}
-
-
-def offered_by(engine: type) -> dict[str, bool]:
-    """A flag is true if this kind of engine has the operation."""
-    return {
-        flag: flag not in _OFFERED_NOWHERE
-        and callable(getattr(engine, _OFFERED_BY.get(flag, flag), None))
-        for flag in FLAGS
-    }
+NOT_OFFERED = frozenset({"subscribe_instance_tags"})
+"""No store offers it."""
 
 
 def package_version() -> dict[str, int]:

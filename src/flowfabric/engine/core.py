@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.engine import validation
+from flowfabric.engine import retry, validation
 from flowfabric.engine.flows.cascade import Cascade
 from flowfabric.engine.flows.child_flows import Wake
 from flowfabric.engine.keyed_lock import KeyedLock
 from flowfabric.engine.snapshots import Snapshots
 from flowfabric.engine.telemetry import TelemetrySlot
-from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
+from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
-from flowfabric.plan import Answer, Applied, Plan
-from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return, Snapshot
+from flowfabric.plan import Answer, Applied, Form, Plan, Refused
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decided, Reject, Return, Snapshot
+from flowfabric.rules.fence import check_handle
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.rules.workers.retention import DEFAULT_FAILED_RETENTION_MS, DEFAULT_RETENTION_MS
 from flowfabric.store.port import Store
 
-MAX_TRIES = 3
-FIRST_PAUSE_S = 0.005
-
 L = TypeVar("L")
+R = TypeVar("R")
 
 
 class Settings(Struct, frozen=True):
@@ -77,25 +76,38 @@ class Core:
     # ---- decisions
 
     async def decide(
-        self, ident: ExecutionId, rule: Callable[[Snapshot], Decision], **wanted: Any
-    ) -> Any:
+        self,
+        ident: ExecutionId,
+        rule: Callable[[Snapshot], Decided[R]],
+        *,
+        attempt_index: int | None = None,
+        grant: bool = False,
+        groups: bool = False,
+        with_lists: bool = False,
+    ) -> R:
         """Runs a rule over the snapshot of one execution."""
-        return await self.run(lambda: self.snapshots.load(ident, **wanted), rule)
+        load = partial(
+            self.snapshots.load,
+            ident,
+            attempt_index=attempt_index,
+            grant=grant,
+            groups=groups,
+            with_lists=with_lists,
+        )
+        return await self.run(load, rule)
 
     async def run(
         self,
         load: Callable[[], Awaitable[L]],
-        rule: Callable[[L], Decision],
-        *,
-        max_moved: int = 0,
-        moved: Callable[[Plan], bool] | None = None,
-    ) -> Any:
-        """Loads, decides and commits. A refused commit is decided again, up to `MAX_TRIES` times.
+        rule: Callable[[L], Decided[R]],
+        why: retry.Reason = retry.CHANGED,
+        contended: Form | None = None,
+    ) -> R:
+        """Loads, decides and commits; a refused commit is decided again.
 
-        Refusals by plans that `moved` recognises count as tries after the first `max_moved` of
-        them.
+        Refusals by a plan of the form `contended` are counted apart from the others.
         """
-        tries = moves = 0
+        tries = contentions = 0
         while True:
             decision = rule(await load())
             if isinstance(decision, Return):
@@ -110,25 +122,24 @@ class Core:
             if isinstance(answer, Applied):
                 if decision.result is not DECIDE_AGAIN:
                     return _result(decision, answer)
-                continue
-            is_move = moved is not None and answer.plan < len(decision.first)
-            if is_move and moved is not None and moved(decision.first[answer.plan]):
-                moves += 1
-                tries -= moves < max_moved
-            tries += 1
-            await self.pause(tries, moves)
+            elif contended is not None and _refused(decision, answer).form is contended:
+                contentions += 1
+                await retry.pause(retry.CONTENDED, contentions)
+            else:
+                tries += 1
+                await retry.pause(why, tries)
 
     async def run_fenced(
         self,
         fields: HandleFields,
-        commit: Commit,
+        commit: Commit[R],
         outcome: str | None = None,
         *,
         marks: bool = True,
         lost: TransportError | None = None,
         may_have_children: bool = True,
         wait: bool = True,
-    ) -> Any:
+    ) -> R:
         """A call of a lease holder: commits under the fence without a load.
 
         The rows are loaded only after a refusal or a lost answer. A call that ends an execution is
@@ -152,34 +163,36 @@ class Core:
                     raise
                 lost = error
             try:
-                snapshot = await self.snapshots.load(
-                    fields.execution_id, attempt_index=fields.attempt_index
-                )
+                snapshot, _ = await self.snapshots.held(fields)
                 why = attempts.explain_refusal(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
                     if commit.plan.form.ends:  # the first commit may have started no cascade
                         await self.cascade.ended((fields.execution_id,))
-                    return why.result
+                    repeated: R = why.result
+                    return repeated
                 if why is not None:
                     await self.refuse(why)
                 tries += 1
-                await self.pause(tries)
+                await retry.pause(retry.CHANGED, tries)
             except EngineError as error:
                 if lost is None:
                     raise
                 raise lost from error
+
+    async def check_held(self, fields: HandleFields, *, marks: bool = True) -> None:
+        """Raises unless the lease is still held."""
+        snapshot, _ = await self.snapshots.held(fields)
+        refused = check_handle(snapshot, fields, marks=marks)
+        if refused is not None:
+            await self.refuse(refused)
 
     async def refuse(self, rejection: Reject) -> None:
         if rejection.mark is not None:
             await self.store.commit(rejection.mark)
         raise rejection.error
 
-    async def pause(self, tries: int, moves: int = 0) -> None:
-        """Waits before another try. Raises after the last one."""
-        if tries >= MAX_TRIES:
-            raise Contention(ContentionKind.RETRY_EXHAUSTED)
-        factor = 2 ** (tries - 1) if tries else min(moves, 4) * self.random.random()
-        await asyncio.sleep(FIRST_PAUSE_S * factor)
+    async def pause(self, tries: int) -> None:
+        await retry.pause(retry.CHANGED, tries)
 
     # ---- commits
 
@@ -187,6 +200,11 @@ class Core:
         answer = await self.store.commit(plan)
         await self.after_commit((plan,), (answer,))
         return answer
+
+    async def commit_each(self, plans: Sequence[Plan]) -> int:
+        """Commits each plan on its own; returns how many were applied. Starts no cascade."""
+        answers = await self.store.commit_many(plans) if plans else ()
+        return sum(isinstance(answer, Applied) for answer in answers)
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
         """Commits all plans or none."""
@@ -208,10 +226,10 @@ class Core:
         Without `wait`, the caller waits for the cascade only when the cascade has a backlog.
         """
         ended = [
-            ExecutionId.of(_value(plan, "partition_key"), _value(plan, "execution_id"))
+            ExecutionId.of(plan.values[plan.form.args.index("partition_key")], _uuid(plan))
             for plan, answer in zip(plans, answers, strict=True)
             if plan.form.ends and isinstance(answer, Applied)
-            if _has_flow(plan, answer) or _value(plan, "execution_id") not in alone
+            if _has_flow(plan, answer) or _uuid(plan) not in alone
         ]
         if ended:
             cascaded = self.cascade.ended(ended)
@@ -219,14 +237,22 @@ class Core:
                 await cascaded
 
 
-def _value(plan: Plan, arg: str) -> Any:
-    return plan.values[plan.form.args.index(arg)]
+def _uuid(plan: Plan) -> UUID:
+    found: UUID = plan.values[plan.form.args.index("execution_id")]
+    return found
+
+
+def _refused(commit: Commit, answer: Refused) -> Plan:
+    return (*commit.first, commit.plan)[answer.plan]
 
 
 def _has_flow(plan: Plan, answer: Applied) -> bool:
     """Whether the execution has a flow. It may have joined one after its claim, elsewhere."""
-    return plan.form.returning != ("flow_id",) or answer.row[0] is not None
+    if plan.form.returning != ("flow_id",):
+        return True
+    (flow_id,) = answer.row
+    return flow_id is not None
 
 
-def _result(commit: Commit, answer: Applied) -> Any:
+def _result(commit: Commit[R], answer: Applied) -> R:
     return commit.result(answer) if callable(commit.result) else commit.result

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 from flowfabric.engine.background import BackgroundLoops, LoopSettings, NoLoops
-from flowfabric.engine.capabilities import offered_by, package_version
+from flowfabric.engine.capabilities import FLAGS, NOT_OFFERED, package_version
 from flowfabric.engine.core import Settings
-from flowfabric.engine.events.subscriptions import Subscription
+from flowfabric.engine.events import subscriptions
+from flowfabric.engine.events.long_poll import LongPoll
+from flowfabric.engine.events.subscriptions import Event, EventChannel, EventStream
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.operation import operation
 from flowfabric.engine.parts import Parts
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.ids import ExecutionId
-from flowfabric.model.event import (
-    CompletionEvent,
-    LeaseEvent,
-    OperatorEvent,
-    ScannerFilter,
-    SignalEvent,
-)
-from flowfabric.model.lease import Capabilities, Handle, HandleFields
-from flowfabric.model.stream import StreamFrame, Visibility
+from flowfabric.engine.workers.steps import Steps
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
-from flowfabric.store.wakeups import Waiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Engine(LocalEngineProtocol):
@@ -46,7 +43,7 @@ class Engine(LocalEngineProtocol):
         self.parts = Parts(store, self.settings, seed)
         self._closed = False
 
-    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+    def bind(self, name: str, method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:
         part = self.parts.named(method.__qualname__.split(".")[0])
         bound: Callable[P, R] = getattr(part, method.__name__)
         return bound
@@ -74,10 +71,7 @@ class Engine(LocalEngineProtocol):
             "version": package_version(),
             "rfc017_stage": "unknown",
         }
-        return Capabilities(identity, offered_by(type(self)))
-
-    def fields(self, handle: Handle) -> HandleFields:
-        return self.parts.leases.fields(handle)
+        return Capabilities(identity, {flag: flag not in NOT_OFFERED for flag in FLAGS})
 
     # ---- telemetry and background loops
 
@@ -110,40 +104,11 @@ class Engine(LocalEngineProtocol):
         """Waits for work that continues after a call is answered; the store stays open."""
         await self.parts.finish()
 
-    # ---- waiting and following
+    def subscribe(
+        self, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+    ) -> EventStream[Event]:
+        return subscriptions.subscribe(self.store, channel, cursor, wanted)
 
-    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
-        return await self.parts.steps.work_bell(*lanes, namespace=namespace)
-
-    def follow_stream(
-        self,
-        execution: ExecutionId,
-        attempt_index: int = 0,
-        after: str = "0-0",
-        visibility: Visibility = Visibility.All,
-        *,
-        later_attempts: bool = True,
-    ) -> AsyncIterator[tuple[int, StreamFrame]]:
-        return self.parts.long_poll.follow_stream(
-            execution, attempt_index, after, visibility, later_attempts=later_attempts
-        )
-
-    def subscribe_completion(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[CompletionEvent]:
-        return self.parts.subscriptions.subscribe_completion(cursor, wanted)
-
-    def subscribe_lease_history(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[LeaseEvent]:
-        return self.parts.subscriptions.subscribe_lease_history(cursor, wanted)
-
-    def subscribe_operator_events(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[OperatorEvent]:
-        return self.parts.subscriptions.subscribe_operator_events(cursor, wanted)
-
-    def subscribe_signal_delivery(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[SignalEvent]:
-        return self.parts.subscriptions.subscribe_signal_delivery(cursor, wanted)
+    fields = operation(LeaseCache.fields)
+    work_bell = operation(Steps.work_bell)
+    follow_stream = operation(LongPoll.follow_stream)

@@ -1,5 +1,8 @@
 """The parts of an engine and what each of them needs."""
 
+# The protocols declare operations by the classes that are imported here.
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
 import random
@@ -16,7 +19,6 @@ from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.core import Core, Settings
 from flowfabric.engine.events.long_poll import LongPoll
-from flowfabric.engine.events.subscriptions import Subscriptions
 from flowfabric.engine.executions.create import CreateExecutions
 from flowfabric.engine.executions.explain import Explain
 from flowfabric.engine.executions.history import History
@@ -87,9 +89,8 @@ class Parts:
         upkeep = BudgetMaintenance(core)
         self.budgets = Budgets(core, self.leases, cancels, upkeep)
         self.streams = Streams(core, self.leases)
-        self.subscriptions = Subscriptions(core)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
-        self.long_poll = LongPoll(core, self.subscriptions, self.streams, self.steps, idle_poll)
+        long_poll = LongPoll(core, self.streams, self.steps, idle_poll)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
         self._add(Queries(core), Explain(core), History(core), QueueCounts(core))
@@ -100,7 +101,7 @@ class Parts:
         self._add(dependencies, Replays(core, dependencies), cancels, SiblingCancels(core))
         self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
-        self._add(self.streams, self.long_poll, self.steps)
+        self._add(self.leases, self.streams, long_poll, self.steps)
         self._add(WorkerRegistry(core, routing), Schedules(core), Retention(core, quota_cache))
 
     def _add(self, *parts: object) -> None:

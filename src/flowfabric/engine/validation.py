@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
-from flowfabric.errors import ValidationError, ValidationKind, invalid
-from flowfabric.ids import execution_id, lane_id, name, parse_uuid, partition_key, tag_key_is_valid
+from flowfabric.errors import ValidationError, ValidationKind, bad_input, invalid
+from flowfabric.ids import (
+    ExecutionId,
+    execution_id,
+    lane_id,
+    name,
+    parse_uuid,
+    partition_key,
+    tag_key_is_valid,
+)
 from flowfabric.model.execution import (
     MAX_PAYLOAD_BYTES,
     MAX_REASON_BYTES,
@@ -25,6 +35,13 @@ MAX_TIMESTAMP_MS = 2**53 - 1
 MAX_IDEMPOTENCY_KEY_BYTES = 512
 MAX_JSON_BYTES = 65_536
 _I32 = 2**31
+T = TypeVar("T")
+
+
+def instance(value: object, kind: type[T], field: str = "args") -> T:
+    if not isinstance(value, kind):
+        raise invalid(field, kind.__name__, type(value).__name__)
+    return value
 
 
 def whole(value: object, field: str, low: int, high: int) -> int:
@@ -127,8 +144,7 @@ def limit_id(value: object, field: str) -> UUID:
     """The id of a budget or a quota: a UUID, or its text."""
     found = _uuid(value)
     if found is None:
-        detail = f"invalid {field}: {str(value)!r:.80}"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise bad_input(f"invalid {field}: {str(value)!r:.80}")
     return found
 
 
@@ -142,10 +158,9 @@ def is_flow_tag(key: str) -> bool:
 def flow_tag_key(key: object) -> str:
     if not isinstance(key, str) or not tag_key_is_valid(key):
         shown = key if isinstance(key, str) else type(key).__name__
-        detail = (
+        raise bad_input(
             f'invalid tag key: "{shown:.80}" (must match ^[a-z][a-z0-9_]*\\.[a-z0-9_][a-z0-9_.]*$)'
         )
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     return key
 
 
@@ -157,25 +172,36 @@ def limit(value: object, most: int, field: str = "limit") -> int:
 
 
 def claim_policy(policy: object) -> ClaimPolicy:
-    if not isinstance(policy, ClaimPolicy):
-        raise invalid("policy", "a ClaimPolicy", policy)
-    name(policy.worker_id, "worker_id")
-    name(policy.worker_instance_id, "worker_instance_id")
-    ttl_ms(policy.lease_ttl_ms)
-    if policy.max_wait_ms is not None:
-        whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_WAIT_MS)
-    optional_namespace(policy.namespace)
-    return policy
+    checked = instance(policy, ClaimPolicy, "policy")
+    worker(checked.worker_id, checked.worker_instance_id)
+    ttl_ms(checked.lease_ttl_ms)
+    if checked.max_wait_ms is not None:
+        whole(checked.max_wait_ms, "max_wait_ms", 0, MAX_WAIT_MS)
+    optional_namespace(checked.namespace)
+    return checked
 
 
-def optional_namespace(value: object, field: str = "namespace") -> str | None:
+def worker(worker_id: object, instance_id: object) -> None:
+    name(worker_id, "worker_id")
+    name(instance_id, "worker_instance_id")
+
+
+def optional_namespace(value: object) -> str | None:
     """A namespace; None stands for the default of the operation, or for all."""
-    return None if value is None else name(value, field)
+    return None if value is None else name(value, "namespace")
 
 
 def partition_matches(stated: object, actual: int, field: str = "partition") -> None:
     if stated is not None and partition_key(stated, field) != actual:
         raise invalid(field, f"the partition inside the execution id ({actual})", stated)
+
+
+def target(execution: object, partition: object, now: object = None) -> ExecutionId:
+    """The execution of an operation that also takes its partition and a time."""
+    ident = execution_id(execution)
+    partition_matches(partition, ident.partition_index)
+    optional_timestamp(now, "now")
+    return ident
 
 
 def payload_schema(value: object) -> None:
@@ -231,13 +257,4 @@ def creation(args: object) -> CreateExecutionArgs:
     held = {} if type(args.tags) is dict and not args.tags else tags(args.tags)
     if data is args.input_payload and ident is args.execution_id and not held:
         return args
-    return CreateExecutionArgs(
-        **{
-            f: getattr(args, f)
-            for f in args.__struct_fields__
-            if f not in ("execution_id", "input_payload", "tags")
-        },
-        execution_id=ident,
-        input_payload=data,
-        tags=held,
-    )
+    return structs.replace(args, execution_id=ident, input_payload=data, tags=held)

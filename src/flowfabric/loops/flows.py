@@ -7,20 +7,20 @@ from uuid import UUID
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BaseLoop
+from flowfabric.loops.loop import Loop
 
 log = logging.getLogger("flowfabric.loops")
 
 MAX_PROJECTED = 200
 
 
-class DependencyReconciler(BaseLoop):
+class DependencyReconciler(Loop):
     """Dispatches undispatched completions, rechecks blocked members, cancels orphaned children."""
 
     name = topic = "dependency_reconciler"
 
     def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.dependency_reconciler_ms)
+        super().__init__(settings)
         self._after: tuple[int, UUID] | None = None
         self._orphans_after: tuple[int, UUID] | None = None
 
@@ -31,52 +31,43 @@ class DependencyReconciler(BaseLoop):
         return done + rechecked + cancelled
 
 
-class EdgeCancelDispatcher(BaseLoop):
+class EdgeCancelDispatcher(Loop):
     """Cancels the running siblings of satisfied edge groups."""
 
     name = "edge_cancel_dispatcher"
     topic = index = "cancel_groups"
     timed = True
 
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.edge_cancel_dispatcher_ms)
-
     async def run(self, engine: Engine) -> int:
         return (await engine.dispatch_sibling_cancels(wanted=self.wanted))["dispatched"]
 
 
-class EdgeCancelReconciler(BaseLoop):
+class EdgeCancelReconciler(Loop):
     """Removes edge groups with nothing left to cancel from the queue."""
 
     name = topic = "edge_cancel_reconciler"
-
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.edge_cancel_reconciler_ms)
 
     async def run(self, engine: Engine) -> int:
         return await engine.reconcile_sibling_cancels(wanted=self.wanted)
 
 
-class CancelReconciler(BaseLoop):
+class CancelReconciler(Loop):
     """Cancels members of cancelled flows that are not cancelled yet."""
 
     name = "cancel_reconciler"
     topic = "cancel_backlog"
 
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.cancel_reconciler_ms)
-
     async def run(self, engine: Engine) -> int:
         return await engine.reconcile_cancel_backlog(wanted=self.wanted)
 
 
-class FlowProjector(BaseLoop):
+class FlowProjector(Loop):
     """Updates the summaries of unsettled flows, one page per run."""
 
     name = topic = "flow_projector"
 
     def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.flow_projector_ms)
+        super().__init__(settings)
         self._after: tuple[int, UUID] | None = None
 
     async def run(self, engine: Engine) -> int:

@@ -27,10 +27,7 @@ class Election(Protocol):
 
 
 class LeaderOnly:
-    """`make` opens the resources of the loops when this process becomes leader.
-
-    They are closed when it loses the lead.
-    """
+    """`make` opens the resources of the loops while this process leads."""
 
     def __init__(self, election: Election, make: Make) -> None:
         self.election, self._make = election, make
@@ -63,7 +60,7 @@ class LeaderOnly:
         self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
 
     async def stop(self, grace_s: float) -> None:
-        """Let running cycles finish within the grace, then resign."""
+        """Lets running cycles finish within the grace, then resigns."""
         self._grace_s = grace_s
         self._stopping.set()
         if self._task is not None:
@@ -93,7 +90,7 @@ class LeaderOnly:
                 await supervisor.stop(self._grace_s)
 
     async def _until(self, event: Coroutine[object, object, None]) -> bool:
-        """Wait for the event; False when stopped.
+        """Waits for the event; False when stopped.
 
         `stop` does not cancel this task, so that opened resources are closed.
         """

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BaseLoop, drain, due_if_any
+from flowfabric.loops.loop import Loop, drain, due_if_any
 
 
-class QuotaReconciler(BaseLoop):
+class QuotaReconciler(Loop):
     name = topic = "quota_reconciler"
-
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.quota_reconciler_ms)
 
     async def run(self, engine: Engine) -> int:
         return (await engine.reconcile_quota_counters()).processed
 
 
-class LimitReleaser(BaseLoop):
+class LimitReleaser(Loop):
     """Releases executions blocked by a limit with free capacity, if no wake-up released them."""
 
     name = topic = "limit_releaser"
+    setting = "unblock_ms"
     timed = True
-
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.unblock_ms)
 
     async def run(self, engine: Engine) -> int:
         return await engine.release_limited(wanted=self.wanted)
@@ -33,26 +27,20 @@ class LimitReleaser(BaseLoop):
         return await due_if_any(engine, "limited")
 
 
-class BudgetResets(BaseLoop):
+class BudgetResets(Loop):
     name = "budget_reset"
     topic = index = "budget_resets"
     timed = True
-
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.budget_reset_ms)
 
     async def run(self, engine: Engine) -> int:
         return await drain(engine.reset_due_budgets)
 
 
-class BudgetReconciler(BaseLoop):
+class BudgetReconciler(Loop):
     """Reports contradictory counters, and releases executions that a budget reset missed."""
 
     name = "budget_reconciler"
     topic = "budgets"
-
-    def __init__(self, settings: LoopSettings) -> None:
-        super().__init__(settings, settings.budget_reconciler_ms)
 
     async def run(self, engine: Engine) -> int:
         forgotten = await drain(engine.forget_usage_keys)

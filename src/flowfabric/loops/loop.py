@@ -1,59 +1,69 @@
-"""The interface of a background loop, and what the loops share."""
+"""The base class of background loops, and what they share."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.filters import passes
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, pages
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import ScannerFilter
-from flowfabric.store.port import GetAll, Scan
-from flowfabric.store.schema import INDEXES
+from flowfabric.store.port import Scan
 
 log = logging.getLogger("flowfabric.loops")
 
 BATCH = 100
 MAX_FAILURES = 3
 SKIPPED_CYCLES = 10
+Work = Callable[[ExecutionId], Awaitable[object]]
 
 
-class Loop(Protocol):
+class Loop(ABC):
     """One background loop.
 
-    `run` does what is due and returns the number of items done. `next_due` is the time of the next
-    item, or None to sleep for the interval. A `timed` loop runs only when something is due. `topic`
-    wakes the loop.
+    It is due at the first entry of `index`; without an index it sleeps for its interval, the field
+    `setting` of `LoopSettings`, by default its name with `_ms`. A `timed` loop runs only when
+    something is due. `topic` wakes it.
     """
 
     name: str
     topic: str
-    timed: bool
-    interval_ms: int
-
-    async def run(self, engine: Engine) -> int: ...
-
-    async def next_due(self, engine: Engine) -> int | None: ...
-
-
-class BaseLoop:
-    """The fields of a loop that is due at the first entry of `index`; without one, per interval."""
-
-    name: str
-    topic: str
+    setting: str = ""
     timed: bool = False
     index: str = ""
 
-    def __init__(self, settings: LoopSettings, interval_ms: int) -> None:
-        self.interval_ms, self.wanted = interval_ms, settings.wanted
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms: int = getattr(settings, self.setting or f"{self.name}_ms")
+        self.wanted = settings.wanted
+        self.failures = Failures(self.name)
+
+    @abstractmethod
+    async def run(self, engine: Engine) -> int:
+        """Does what is due; returns the number of items done."""
 
     async def next_due(self, engine: Engine) -> int | None:
+        """The time of the next item, or None to sleep for the interval."""
         return await engine.store.next_due(self.index) if self.index else None
+
+    async def run_index(
+        self,
+        engine: Engine,
+        index: str,
+        upto: int,
+        work: Work,
+        failures: Failures | None = None,
+    ) -> int:
+        """Applies an operation to each execution of an index that passes the filter."""
+        scan = Scan(index, upto=upto, limit=BATCH, columns=CORE_COLUMNS)
+        found = (
+            [each.id for each in page if passes(each, self.wanted)]
+            async for page in pages(engine.store, scan, core_of)
+        )
+        return await (failures or self.failures).run(engine, found, work)
 
 
 async def due_if_any(engine: Engine, index: str) -> int | None:
@@ -62,85 +72,43 @@ async def due_if_any(engine: Engine, index: str) -> int | None:
 
 
 async def drain(step: Callable[[], Awaitable[int]]) -> int:
-    """Call `step` until it returns 0; the sum of its results."""
+    """Calls `step` until it returns 0; the sum of its results."""
     total = 0
     while (done := await step()) > 0:
         total += done
     return total
 
 
-class Worklist:
-    """Applies an operation to each execution of an index.
+class Failures:
+    """Skips an execution that fails `MAX_FAILURES` times for `SKIPPED_CYCLES` cycles."""
 
-    An execution that fails MAX_FAILURES times is skipped for SKIPPED_CYCLES cycles.
-    """
-
-    def __init__(self, name: str, wanted: ScannerFilter) -> None:
-        self._name, self._wanted = name, wanted
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._failures: dict[ExecutionId, int] = {}
         self._skipped: dict[ExecutionId, int] = {}
 
-    async def run_index(
-        self,
-        engine: Engine,
-        index: str,
-        upto: int,
-        work: Callable[[ExecutionId], Awaitable[object]],
-        group: Mapping[str, object] | None = None,
+    async def run(
+        self, engine: Engine, batches: AsyncIterator[list[ExecutionId]], work: Work
     ) -> int:
-        self._count_cycle()
-        done, after = 0, None
-        while True:
-            loaded = await engine.store.load(
-                (Scan(index, dict(group or {}), after, upto, BATCH, CORE_COLUMNS),)
-            )
-            page = [from_core_row(row) for row in loaded.rows[0]]
-            wanted = [e.id for e in page if passes(e, self._wanted)]
-            done += await self._run_all(engine, wanted, work)
-            if len(page) < BATCH:
-                return done
-            after = tuple(getattr(page[-1], column) for column in INDEXES[index].order)
-
-    async def run_ids(
-        self,
-        engine: Engine,
-        idents: list[ExecutionId],
-        work: Callable[[ExecutionId], Awaitable[object]],
-    ) -> int:
-        """As `run_index`, for given executions."""
-        self._count_cycle()
-        if idents and not self._wanted.empty:
-            keys = [(ident.partition_index, ident.uuid) for ident in idents]
-            loaded = await engine.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))
-            found = [from_core_row(row) for row in loaded.rows[0]]
-            idents = [e.id for e in found if passes(e, self._wanted)]
-        return await self._run_all(engine, idents, work)
-
-    def _count_cycle(self) -> None:
+        """One cycle; returns the number of executions that did not fail."""
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
-
-    async def _run_all(
-        self,
-        engine: Engine,
-        idents: list[ExecutionId],
-        work: Callable[[ExecutionId], Awaitable[object]],
-    ) -> int:
-        due = [ident for ident in idents if ident not in self._skipped]
-        done = sum(await asyncio.gather(*(self._run_one(ident, work) for ident in due)))
-        if done < len(due):
-            engine.telemetry.scanner_errors(self._name, len(due) - done)
+        done = 0
+        async for batch in batches:
+            due = [ident for ident in batch if ident not in self._skipped]
+            passed = sum(await asyncio.gather(*(self._run_one(ident, work) for ident in due)))
+            if passed < len(due):
+                engine.telemetry.scanner_errors(self._name, len(due) - passed)
+            done += passed
         return done
 
-    async def _run_one(
-        self, ident: ExecutionId, work: Callable[[ExecutionId], Awaitable[object]]
-    ) -> int:
+    async def _run_one(self, ident: ExecutionId, work: Work) -> bool:
         try:
             await work(ident)
         except Exception:
             self._on_failure(ident)
-            return 0
+            return False
         self._failures.pop(ident, None)
-        return 1
+        return True
 
     def _on_failure(self, ident: ExecutionId) -> None:
         failures = self._failures.get(ident, 0) + 1

@@ -58,14 +58,14 @@ class LoopThread:
         self._began.wait()
 
     def end(self, grace_s: float = 0.0) -> None:
-        """Ask the thread to end without waiting; safe from any thread."""
+        """Asks the thread to end without waiting; safe from any thread."""
         self._grace_s = grace_s
         if self._loop is not None and self._stopping is not None:
             with suppress(RuntimeError):  # the event loop has ended
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def stop(self, grace_s: float) -> None:
-        """Let running cycles finish within the grace, then end the thread."""
+        """Lets running cycles finish within the grace, then ends the thread."""
         here, ended = asyncio.get_running_loop(), asyncio.Event()
         self._on_end = lambda: here.call_soon_threadsafe(ended.set)
         self.end(grace_s)

@@ -10,23 +10,8 @@ import time
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.flows import (
-    CancelReconciler,
-    DependencyReconciler,
-    EdgeCancelDispatcher,
-    EdgeCancelReconciler,
-    FlowProjector,
-)
-from flowfabric.loops.lease_expiry import LeaseExpiry
-from flowfabric.loops.limits import BudgetReconciler, BudgetResets, LimitReleaser, QuotaReconciler
+from flowfabric.loops import flows, limits, timers, upkeep
 from flowfabric.loops.loop import Loop
-from flowfabric.loops.retention_trimmer import RetentionTrimmer
-from flowfabric.loops.route_releaser import RouteReleaser
-from flowfabric.loops.store_maintenance import StoreMaintenance
-from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
-from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
-from flowfabric.loops.worker_reaper import WorkerReaper
 from flowfabric.store.wakeups import Waiter
 
 log = logging.getLogger("flowfabric.loops")
@@ -37,32 +22,33 @@ AFTER_ERROR_MS = 1_000
 RESTART_S = 1.0
 
 
-def all_loops(settings: LoopSettings) -> list[Loop]:
-    return [
-        LeaseExpiry(settings),
-        DelayedPromoter(settings),
-        AttemptTimeout(settings),
-        ExecutionDeadline(settings),
-        RouteReleaser(settings),
-        RetentionTrimmer(settings),
-        WorkerReaper(settings),
-        DependencyReconciler(settings),
-        EdgeCancelDispatcher(settings),
-        EdgeCancelReconciler(settings),
-        CancelReconciler(settings),
-        FlowProjector(settings),
-        SuspensionTimeout(settings),
-        PendingWaitpointExpiry(settings),
-        BudgetResets(settings),
-        BudgetReconciler(settings),
-        QuotaReconciler(settings),
-        LimitReleaser(settings),
-        StoreMaintenance(settings),
-    ]
-
-
+LOOPS: tuple[type[Loop], ...] = (
+    timers.LeaseExpiry,
+    timers.DelayedPromoter,
+    timers.AttemptTimeout,
+    timers.ExecutionDeadline,
+    upkeep.RouteReleaser,
+    upkeep.RetentionTrimmer,
+    upkeep.WorkerReaper,
+    upkeep.StoreMaintenance,
+    flows.DependencyReconciler,
+    flows.EdgeCancelDispatcher,
+    flows.EdgeCancelReconciler,
+    flows.CancelReconciler,
+    flows.FlowProjector,
+    timers.SuspensionTimeout,
+    timers.PendingWaitpointExpiry,
+    limits.BudgetResets,
+    limits.BudgetReconciler,
+    limits.QuotaReconciler,
+    limits.LimitReleaser,
+)
 SLACK_S = 5.0
 """Longest duration of a cycle that still counts as running, beside three intervals."""
+
+
+def all_loops(settings: LoopSettings) -> list[Loop]:
+    return [kind(settings) for kind in LOOPS]
 
 
 def until_step(began: float, now: float, interval: float) -> float:
@@ -115,7 +101,7 @@ class Supervisor:
         task.add_done_callback(lambda ended: self._on_end(loop, ended))
 
     def _on_end(self, loop: Loop, task: asyncio.Task[None]) -> None:
-        """Restart a loop that ended without `stop`: it raised, or its task was cancelled."""
+        """Restarts a loop that ended without `stop`: it raised, or its task was cancelled."""
         error = None if task.cancelled() else task.exception()
         if self._stopping:
             return
@@ -131,19 +117,19 @@ class Supervisor:
         )
 
     def _restart(self, loop: Loop) -> None:
-        """Restart, unless all loops were cancelled: asyncio does that when a program ends."""
+        """Restarts, unless all loops were cancelled: asyncio does that when a program ends."""
         if len(self._tasks) == 1 or not all(task.cancelled() for task in self._tasks.values()):
             self._launch(loop)
 
     async def run_once(self) -> int:
-        """Run one cycle of every loop, for tests and manual clocks."""
+        """Runs one cycle of every loop, for tests and manual clocks."""
         done = 0
         for loop in self.loops:
             done += await self._run_cycle(loop)
         return done
 
     async def stop(self, grace_s: float) -> None:
-        """Let running cycles finish within the grace, then cancel them."""
+        """Lets running cycles finish within the grace, then cancels them."""
         self._stopping = True
         for waiter in self._waiters.values():
             waiter.ring()
@@ -172,7 +158,7 @@ class Supervisor:
         return done
 
     async def run_if_due(self, loop: Loop) -> tuple[int, int | None, int]:
-        """Run the loop if it is due; its start, its next due time, and its end.
+        """Runs the loop if it is due; its start, its next due time, and its end.
 
         A check that finds nothing due counts as a cycle.
         """

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, overload
+from typing import overload
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
@@ -15,9 +15,6 @@ from flowfabric.engine.proxy import Operation, wrapped
 from flowfabric.errors import ConfigError
 
 log = logging.getLogger("flowfabric.middleware")
-
-STRAIGHT = frozenset({"prepare", "shutdown_prepare", "close", "work_bell"})
-"""Operations without hooks: an engine must always be able to open and to close its connections."""
 
 
 class Layer:
@@ -68,11 +65,11 @@ class _Hooks:
         self._layer, self._clock = layer, clock
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
-        if name in STRAIGHT or not inspect.iscoroutinefunction(operation):
+        if not inspect.iscoroutinefunction(operation):
             return None
 
         @wraps(operation)
-        async def layered(*args: Any, **named: Any) -> Any:
+        async def layered(*args: object, **named: object) -> object:
             try:
                 self._layer.before(name)
             except BaseException as error:
@@ -90,7 +87,7 @@ class _Hooks:
         return layered
 
     def _after(self, name: str, elapsed: float, error: BaseException | None) -> None:
-        """Call `after`; its failure does not affect the answer of the operation."""
+        """Calls `after`; its failure does not affect the answer of the operation."""
         try:
             self._layer.after(name, elapsed, error)
         except Exception:

@@ -6,27 +6,21 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from flowfabric.errors import (
-    ConfigError,
-    Conflict,
-    Contention,
-    NotFound,
-    StateError,
-    TransportError,
-    Unavailable,
-    ValidationError,
-)
+from flowfabric import errors
 from flowfabric.middleware.layer import Layer
 
 _CATEGORIES: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
-    ("not_found", (NotFound,)),
-    ("validation", (ValidationError,)),
-    ("contention", (Contention,)),
-    ("conflict", (Conflict,)),
-    ("state", (StateError,)),
-    ("transport", (TransportError,)),
-    ("unavailable", (Unavailable,)),
-    ("bug", (ConfigError, TypeError, ValueError, AttributeError, LookupError, AssertionError)),
+    ("not_found", (errors.NotFound,)),
+    ("validation", (errors.ValidationError,)),
+    ("contention", (errors.Contention,)),
+    ("conflict", (errors.Conflict,)),
+    ("state", (errors.StateError,)),
+    ("transport", (errors.TransportError,)),
+    ("unavailable", (errors.Unavailable,)),
+    (
+        "bug",
+        (errors.ConfigError, TypeError, ValueError, AttributeError, LookupError, AssertionError),
+    ),
 )
 UNKNOWN = "unknown"
 
@@ -54,7 +48,7 @@ class Sink(Protocol):
 class MetricsLayer(Layer):
     def __init__(self, sink: Sink) -> None:
         if not callable(getattr(sink, "record_call", None)):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "MetricsLayer: sink: expected an object with "
                 f"record_call(method, elapsed, outcome), got {sink!r:.80}"
             )

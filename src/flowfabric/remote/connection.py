@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from flowfabric.errors import ConfigError
+
+if TYPE_CHECKING:
+    from httptools import HttpResponseParser
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
@@ -67,7 +70,7 @@ class Connection(asyncio.Protocol):
         return self._pending is None and transport is not None and not transport.is_closing()
 
     async def send(self, request: bytes) -> HttpResponse:
-        """Send a request and wait for its response.
+        """Sends a request and waits for its response.
 
         A cancelled caller must close the connection: the late response would be taken for that of
         the next request.
@@ -135,7 +138,7 @@ class Connection(asyncio.Protocol):
             pending.set_result(response)
 
 
-def _parser(connection: Connection) -> Any:
+def _parser(connection: Connection) -> HttpResponseParser:
     try:
         from httptools import HttpResponseParser
     except ModuleNotFoundError:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.events.long_poll import MAX_POLL_MS, followed
+from flowfabric.engine.events.subscriptions import Event, EventChannel
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import (
-    Channel,
-    CompletionEvent,
-    LeaseEvent,
-    OperatorEvent,
-    ScannerFilter,
-    SignalEvent,
-)
+from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Handle, HandleFields
-from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
+from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, Frame, StreamFrame, Visibility
 from flowfabric.remote.remote_waiter import RemoteWaiter, TopicKey
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
@@ -35,6 +29,7 @@ from flowfabric.wire.operations import OPERATIONS, answer_type, request_type, si
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
 CLAIM, CALL_OFF = "claim_many", "/v1/claims/call-off"
@@ -50,15 +45,14 @@ class RemoteEngine(EngineProtocol):
         self._seen: dict[TopicKey, int] = {}
         self._telemetry: Telemetry = NO_TELEMETRY
 
-    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+    def bind(self, name: str, method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:
         return cast("Callable[P, R]", _remote(self, name, method.__doc__))
 
-    async def call(self, name: str, arguments: Any) -> Any:
-        operation = OPERATIONS[name]
-        fields = type(arguments).__struct_fields__
-        waits = [getattr(arguments, field) for field in _WAITS if field in fields]
+    async def call(self, name: str, arguments: Struct) -> object:
+        operation, given = OPERATIONS[name], structs.asdict(arguments)
+        waits = [given[field] for field in _WAITS if field in given]
         if name == CLAIM:
-            waits.append(arguments.policy.max_wait_ms or 0)
+            waits.append(given["policy"].max_wait_ms or 0)
         answer = await self._transport.post(
             PATH + name, encode(arguments), again=operation.again, wait_s=sum(waits) / 1_000
         )
@@ -78,7 +72,8 @@ class RemoteEngine(EngineProtocol):
         await self.call("ping", request_type("ping")())
 
     async def server_time_ms(self) -> int:
-        now: int = await self.call("server_time_ms", request_type("server_time_ms")())
+        now = await self.call("server_time_ms", request_type("server_time_ms")())
+        assert isinstance(now, int)
         return now
 
     async def prepare(self) -> str | None:
@@ -110,30 +105,13 @@ class RemoteEngine(EngineProtocol):
             after,
         )
 
-    def subscribe_completion(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[CompletionEvent]:
-        return RemoteSubscription(self, Channel.COMPLETIONS, cursor, wanted)
-
-    def subscribe_lease_history(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[LeaseEvent]:
-        return RemoteSubscription(self, Channel.LEASES, cursor, wanted)
-
-    def subscribe_operator_events(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[OperatorEvent]:
-        return RemoteSubscription(self, Channel.OPERATORS, cursor, wanted)
-
-    def subscribe_signal_delivery(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription[SignalEvent]:
-        return RemoteSubscription(self, Channel.SIGNALS, cursor, wanted)
+    def subscribe(
+        self, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+    ) -> RemoteSubscription[Event]:
+        return RemoteSubscription(self, channel.channel, cursor, wanted)
 
     async def call_off(self, worker_instance_id: str) -> None:
-        """Claims of this worker that wait on the server are answered now, with what they were
-        granted or with nothing.
-        """
+        """Answers claims of this worker that wait on the server, with what they were granted."""
         await self._transport.post(
             CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True
         )
@@ -168,25 +146,23 @@ class RemoteEngine(EngineProtocol):
             raise AttributeError(name)
 
 
-def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What is sent again must be known again: calls that count get a key of their own, if they have
-    none.
-    """
+def _keyed(name: str, request: Struct) -> Struct:
+    """Gives calls that count a key of their own, so that a call sent again is recognised."""
+    given = structs.asdict(request)
     if name == "report_usage" and not given["usage"].dedup_key:
-        return {**given, "usage": structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")}
+        usage = structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")
+        return structs.replace(request, usage=usage)
     if name == "suspend" and not given["args"].idempotency_key:
-        return {
-            **given,
-            "args": structs.replace(given["args"], idempotency_key=f"http:{uuid4().hex}"),
-        }
+        args = structs.replace(given["args"], idempotency_key=f"http:{uuid4().hex}")
+        return structs.replace(request, args=args)
     if name == "append_frame":
-        return {**given, "frame": _numbered(given["frame"])}
+        return structs.replace(request, frame=_numbered(given["frame"]))
     if name == "append_frames":
-        return {**given, "frames": [_numbered(frame) for frame in given["frames"]]}
-    return given
+        return structs.replace(request, frames=list(map(_numbered, given["frames"])))
+    return request
 
 
-def _numbered(frame: Any) -> Any:
+def _numbered(frame: Frame) -> Frame:
     return frame if frame.seq is not None else structs.replace(frame, seq=uuid4().int >> 66)
 
 
@@ -198,8 +174,8 @@ def _fields(name: str) -> frozenset[str]:
     return frozenset(request_type(name).__struct_fields__)
 
 
-def _remote(engine: RemoteEngine, name: str, doc: str | None) -> Callable[..., Awaitable[Any]]:
-    async def call(*args: Any, **named: Any) -> Any:
+def _remote(engine: RemoteEngine, name: str, doc: str | None) -> Callable[..., Awaitable[object]]:
+    async def call(*args: object, **named: object) -> object:
         given = dict(signature(name).bind(engine, *args, **named).arguments)
         del given["self"]
         if given.pop("connection", None) is not None:
@@ -207,15 +183,13 @@ def _remote(engine: RemoteEngine, name: str, doc: str | None) -> Callable[..., A
                 f"{name}: connection: a server cannot join a transaction of the caller; "
                 "connect to the database directly"
             )
-        if name in _KEYED:
-            given = _keyed(name, given)
         try:
             request = request_type(name)(
                 **{field: given[field] for field in _fields(name) if field in given}
             )
         except (TypeError, msgspec.ValidationError) as error:
             raise ConfigError(f"{name}: {error}") from None
-        return await engine.call(name, request)
+        return await engine.call(name, _keyed(name, request) if name in _KEYED else request)
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"RemoteEngine.{name}", doc
     return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from flowfabric.engine.events.long_poll import MAX_EVENTS
 from flowfabric.engine.events.subscriptions import Event
@@ -32,7 +32,7 @@ class RemoteSubscription(Generic[Event]):
     def cursor(self) -> bytes:
         return self._handed if self._ready else self._behind
 
-    def __await__(self) -> Generator[Any, None, RemoteSubscription[Event]]:
+    def __await__(self) -> Generator[object, None, RemoteSubscription[Event]]:
         return self._start().__await__()
 
     async def _start(self) -> RemoteSubscription[Event]:
@@ -44,7 +44,7 @@ class RemoteSubscription(Generic[Event]):
         return self
 
     def close(self) -> None:
-        """End the iteration after the buffered events, at the latest after the current poll."""
+        """Ends the iteration after the buffered events, at the latest after the current poll."""
         self._open = False
 
     async def __anext__(self) -> Event:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import urlsplit
 
 import msgspec
 
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.remote.backoff import pauses
 from flowfabric.remote.connection import Address, Connection, ConnectionLost
 from flowfabric.wire.errors import as_error
 
@@ -20,6 +20,14 @@ KEEP_ALIVE_S = 60.0
 MAX_CALLS, MAX_LONG_POLLS = 64, 1_000
 """Long polls have their own limit, so that they cannot block other calls."""
 FIRST_RETRY_S, MAX_RETRY_S, MAX_TRIES = 0.05, 1.0, 4
+
+
+def pauses(first_s: float, factor: float, longest_s: float) -> Iterator[float]:
+    """Growing pauses between the tries of a call."""
+    pause = first_s
+    while True:
+        yield pause
+        pause = min(pause * factor, longest_s)
 
 
 class Transport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 
@@ -14,6 +14,15 @@ from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import LimitState
 from flowfabric.plan import Applied, Plan
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
 
 T = TypeVar("T")
 
@@ -45,18 +54,21 @@ class Snapshot(Struct, frozen=True):
         return self.lane is not None and self.lane.is_held
 
 
-class Commit(Struct, frozen=True, gc=False):
-    """Commits `first` and `plan` together. A callable `result` is applied to what was returned."""
+class Commit(Struct, Generic[R_co], frozen=True, gc=False):
+    """Commits `first` and then `plan`, all or nothing.
+
+    The answer is `result`; a callable is applied to what the commit returned.
+    """
 
     plan: Plan
-    result: Any | Callable[[Applied], Any] = None
+    result: R_co | Callable[[Applied], R_co] = None  # type: ignore[assignment]
     first: tuple[Plan, ...] = ()
 
 
-class Return(Struct, frozen=True, gc=False):
+class Return(Struct, Generic[R_co], frozen=True, gc=False):
     """The answer of an operation that changes nothing."""
 
-    result: Any = None
+    result: R_co = None  # type: ignore[assignment]
 
 
 class Reject(Struct, frozen=True):
@@ -67,6 +79,8 @@ class Reject(Struct, frozen=True):
 
 
 Decision = Commit | Return | Reject
+Decided = Commit[R_co] | Return[R_co] | Reject
+"""A decision whose result has a known type."""
 
 
 def refuse(*cases: tuple[bool, Kind]) -> Reject | None:

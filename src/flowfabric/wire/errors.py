@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import (
-    Conflict,
-    ConflictKind,
-    Contention,
-    ContentionKind,
-    EngineError,
-    NotFound,
-    ResourceExhausted,
-    StateError,
-    StateKind,
-    StreamBackpressure,
-    StreamDisconnected,
-    TimedOut,
-    TransportError,
-    Unavailable,
-    ValidationError,
-    ValidationKind,
-)
+from flowfabric import errors
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -68,32 +52,38 @@ _FLOW_CONFLICTS = {
 }
 """The `kind` on the wire for details of flow validation errors."""
 _STATES = {
-    StateKind.EXECUTION_NOT_TERMINAL,
-    StateKind.MAX_REPLAYS_EXHAUSTED,
-    StateKind.NOT_RUNNABLE,
-    StateKind.TERMINAL,
-    StateKind.BUDGET_EXCEEDED,
+    errors.StateKind.EXECUTION_NOT_TERMINAL,
+    errors.StateKind.MAX_REPLAYS_EXHAUSTED,
+    errors.StateKind.NOT_RUNNABLE,
+    errors.StateKind.TERMINAL,
+    errors.StateKind.BUDGET_EXCEEDED,
 }
 _SATISFIED = {
-    StateKind.ALREADY_SATISFIED,
-    StateKind.LEASE_EXPIRED,
-    StateKind.LEASE_REVOKED,
-    StateKind.STREAM_CLOSED,
+    errors.StateKind.ALREADY_SATISFIED,
+    errors.StateKind.LEASE_EXPIRED,
+    errors.StateKind.LEASE_REVOKED,
+    errors.StateKind.STREAM_CLOSED,
 }
-_TOO_MANY = {ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED}
-_UNKNOWN_VALIDATION = {ValidationKind.CORRUPTION, ValidationKind.HANDLE_FROM_OTHER_BACKEND}
+_TOO_MANY = {
+    errors.ContentionKind.RATE_LIMIT_EXCEEDED,
+    errors.ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
+}
+_UNKNOWN_VALIDATION = {
+    errors.ValidationKind.CORRUPTION,
+    errors.ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+}
 
 
 def _camel(word: str) -> str:
     return "".join(part.capitalize() for part in word.split("_"))
 
 
-def problem_of(error: EngineError) -> Problem:
+def problem_of(error: errors.EngineError) -> Problem:
     """The problem of an error; the mapping is the same for every route and store."""
     status, kind, text, retryable = _status_of(error)
     return Problem(
         status=status,
-        title=_TITLES[status],
+        title=HTTPStatus(status).phrase,
         error=text,
         code=error.code,
         detail=str(error),
@@ -106,51 +96,43 @@ def problem_of(error: EngineError) -> Problem:
     )
 
 
-_TITLES = {
-    400: "Bad Request",
-    404: "Not Found",
-    409: "Conflict",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
-
-
-def _status_of(error: EngineError) -> tuple[int, str | None, str, bool | None]:
+def _status_of(error: errors.EngineError) -> tuple[int, str | None, str, bool | None]:
     match error:
-        case NotFound():
+        case errors.NotFound():
             return 404, None, f"not found: {error.entity}", None
-        case ValidationError(already_terminal=True):
+        case errors.ValidationError(already_terminal=True):
             return 409, "terminal", "terminal: Terminal", False
-        case ValidationError(detail="flow_not_found" | "execution_not_found" | "edge_not_found"):
+        case errors.ValidationError(
+            detail="flow_not_found" | "execution_not_found" | "edge_not_found"
+        ):
             return 404, None, f"not found: {error.detail.removesuffix('_not_found')}", None
-        case ValidationError() if (
+        case errors.ValidationError() if (
             word := _FLOW_CONFLICTS.get(error.detail.partition(":")[0])
         ) is not None:
             return 409, word, f"{word}: {_camel(error.detail.partition(':')[0])}", False
-        case ValidationError():
+        case errors.ValidationError():
             word = "validation_error" if error.kind in _UNKNOWN_VALIDATION else error.kind.value
             return 400, None, f"{word}: {error.detail}" if error.detail else word, None
-        case Conflict():
+        case errors.Conflict():
             word = error.kind.value if error.kind.value in _CONFLICTS else "conflict"
             return 409, word, f"{word}: {_camel(error.kind.value)}", False
-        case Contention():
+        case errors.Contention():
             return _contention(error.kind)
-        case StateError():
+        case errors.StateError():
             word = "already_satisfied" if error.kind in _SATISFIED else "state_conflict"
             word = error.kind.value if error.kind in _STATES else word
             return 409, word, f"{word}: {_camel(error.kind.value)}", False
-        case ResourceExhausted():
+        case errors.ResourceExhausted():
             return 429, "resource_exhausted", _exhausted(error.pool, error.maximum), True
-        case Unavailable():
+        case errors.Unavailable():
             return 503, "unavailable", f"backend op unavailable: {error.op}", False
-        case TransportError():
+        case errors.TransportError():
             return 500, error.backend_kind, str(error), error.retryable
     return 500, None, str(error), False
 
 
-def _contention(kind: ContentionKind) -> tuple[int, str, str, bool]:
-    if kind is ContentionKind.RETRY_EXHAUSTED:
+def _contention(kind: errors.ContentionKind) -> tuple[int, str, str, bool]:
+    if kind is errors.ContentionKind.RETRY_EXHAUSTED:
         return 500, kind.value, f"{kind.value}: {_camel(kind.value)}", False
     status, word = (429, kind.value) if kind in _TOO_MANY else (409, "contention")
     return status, word, f"{word}: {_camel(kind.value)}", True
@@ -160,71 +142,71 @@ def _exhausted(pool: str, maximum: int) -> str:
     return f"too many concurrent {pool} calls (server max: {maximum}); retry with backoff"
 
 
-def _arguments(error: EngineError) -> dict[str, Any]:
+def _arguments(error: errors.EngineError) -> dict[str, object]:
     match error:
-        case NotFound():
+        case errors.NotFound():
             return {"entity": error.entity}
-        case ValidationError():
+        case errors.ValidationError():
             return {
                 "kind": error.kind.value,
                 "detail": error.detail,
                 "already_terminal": error.already_terminal,
             }
-        case Contention():
+        case errors.Contention():
             return {"kind": error.kind.value, **error.facts}
-        case Conflict():
+        case errors.Conflict():
             existing = {} if error.existing is None else {"existing": str(error.existing)}
             return {"kind": error.kind.value, "detail": error.detail, **existing}
-        case StateError():
+        case errors.StateError():
             return {"kind": error.kind.value, "detail": error.detail}
-        case ResourceExhausted():
+        case errors.ResourceExhausted():
             return {
                 "pool": error.pool,
                 "maximum": error.maximum,
                 "retry_after_ms": error.retry_after_ms,
             }
-        case TransportError():
+        case errors.TransportError():
             return {
                 "backend": error.backend,
                 "detail": str(error),
                 "kind": error.backend_kind,
                 "doubtful": error.doubtful,
             }
-        case Unavailable() | TimedOut():
+        case errors.Unavailable() | errors.TimedOut():
             return {"op": error.op, "detail": str(error)}
-        case StreamDisconnected():
+        case errors.StreamDisconnected():
             return {"cursor": error.cursor.hex()}
     return {}
 
 
-_MAKERS: dict[str, Callable[[dict[str, Any]], EngineError]] = {
-    "NotFound": lambda g: NotFound(g["entity"]),
-    "ValidationError": lambda g: ValidationError(
-        ValidationKind(g["kind"]),
+_MAKERS: dict[str, Callable[[dict[str, Any]], errors.EngineError]] = {
+    "NotFound": lambda g: errors.NotFound(g["entity"]),
+    "ValidationError": lambda g: errors.ValidationError(
+        errors.ValidationKind(g["kind"]),
         g.get("detail", ""),
         already_terminal=bool(g.get("already_terminal")),
     ),
-    "Contention": lambda g: Contention(
-        ContentionKind(g["kind"]), **{k: str(v) for k, v in g.items() if k != "kind"}
+    "Contention": lambda g: errors.Contention(
+        errors.ContentionKind(g["kind"]), **{k: str(v) for k, v in g.items() if k != "kind"}
     ),
-    "Conflict": lambda g: Conflict(
-        ConflictKind(g["kind"]), g.get("detail", ""), existing=g.get("existing")
+    "Conflict": lambda g: errors.Conflict(
+        errors.ConflictKind(g["kind"]), g.get("detail", ""), existing=g.get("existing")
     ),
-    "StateError": lambda g: StateError(StateKind(g["kind"]), g.get("detail", "")),
-    "ResourceExhausted": lambda g: ResourceExhausted(
+    "StateError": lambda g: errors.StateError(errors.StateKind(g["kind"]), g.get("detail", "")),
+    "ResourceExhausted": lambda g: errors.ResourceExhausted(
         g["pool"], g["maximum"], g.get("retry_after_ms")
     ),
-    "TransportError": lambda g: TransportError(
+    "TransportError": lambda g: errors.TransportError(
         g["backend"], g["detail"], backend_kind=g["kind"], doubtful=bool(g.get("doubtful"))
     ),
-    "Unavailable": lambda g: Unavailable(g["op"]),
-    "TimedOut": lambda g: TimedOut(g["op"], g["detail"]),
-    "StreamDisconnected": lambda g: StreamDisconnected(bytes.fromhex(g["cursor"])),
-    "StreamBackpressure": lambda g: StreamBackpressure(),
+    "Unavailable": lambda g: errors.Unavailable(g["op"]),
+    "TimedOut": lambda g: errors.TimedOut(g["op"], g["detail"]),
+    "StreamDisconnected": lambda g: errors.StreamDisconnected(bytes.fromhex(g["cursor"])),
+    "StreamBackpressure": lambda g: errors.StreamBackpressure(),
 }
 
 
-def as_error(value: object) -> EngineError:
+def as_error(value: object) -> errors.EngineError:
     """The error of a problem; an unknown one becomes a transport error that quotes it."""
     try:
         problem = value if isinstance(value, Problem) else msgspec.convert(value, Problem)
@@ -236,4 +218,6 @@ def as_error(value: object) -> EngineError:
         kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(
             status or 0, "protocol"
         )
-        return TransportError("http", f"the server answered {status}: {text}", backend_kind=kind)
+        return errors.TransportError(
+            "http", f"the server answered {status}: {text}", backend_kind=kind
+        )

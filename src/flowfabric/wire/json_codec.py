@@ -15,14 +15,14 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from flowfabric.errors import EngineError
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId
 from flowfabric.wire.errors import as_error, problem_of
 
-Read = Callable[[Any], Any]
+Read = Callable[[object], object]
 _UNIONS = (Union, types.UnionType)
 
 
-def _encode_hook(value: Any) -> Any:
+def _encode_hook(value: object) -> object:
     if isinstance(value, ExecutionId):
         return str(value)
     if isinstance(value, EngineError):
@@ -32,12 +32,11 @@ def _encode_hook(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def _decode_hook(kind: Any, value: Any) -> Any:
+def _decode_hook(kind: type, value: object) -> object:
     if kind is ExecutionId:
-        try:
-            return ExecutionId(value)
-        except (ExecutionIdError, TypeError) as error:
-            raise ValueError(str(error)) from None
+        if not isinstance(value, str):
+            raise ValueError(f"an execution id is text, got {type(value).__name__}")
+        return ExecutionId(value)
     if kind is EngineError:
         return as_error(value)
     raise TypeError(f"{kind!r} cannot be received")
@@ -47,7 +46,7 @@ encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
 @cache
-def decoder(hint: Any) -> Callable[[bytes], Any]:
+def decoder(hint: object) -> Callable[[bytes], object]:
     """The decoder of a request or response body."""
     shape = shape_of(hint)
     decode = msgspec.json.Decoder(shape.wire, dec_hook=_decode_hook).decode
@@ -68,7 +67,7 @@ class Shape(NamedTuple):
 
 
 @cache
-def shape_of(hint: Any) -> Shape:
+def shape_of(hint: object) -> Shape:
     if _is_plain(hint):
         return Shape(hint, None)
     origin, parts = get_origin(hint), get_args(hint)
@@ -83,7 +82,7 @@ def shape_of(hint: Any) -> Shape:
     raise TypeError(f"{hint!r} cannot be received")
 
 
-def _is_plain(hint: Any) -> bool:
+def _is_plain(hint: object) -> bool:
     try:
         msgspec.json.Decoder(hint, dec_hook=_decode_hook)
     except TypeError:
@@ -107,7 +106,7 @@ def _struct(kind: type[Struct]) -> Shape:
     fixes = [(name, shape.fix) for name, shape in shapes.items() if shape.fix is not None]
     names = tuple(shapes)
 
-    def fix(read: Any) -> Any:
+    def fix(read: object) -> object:
         values = {name: getattr(read, name) for name in names}
         for name, convert in fixes:
             try:
@@ -119,7 +118,7 @@ def _struct(kind: type[Struct]) -> Shape:
     return Shape(decodable, fix)
 
 
-def _union(kinds: tuple[Any, ...]) -> Read:
+def _union(kinds: tuple[object, ...]) -> Read:
     """Strings and free-form objects stay as they are; structs are distinguished by `type`."""
     structs = {
         k.__struct_config__.tag: k for k in kinds if isinstance(k, type) and issubclass(k, Struct)
@@ -132,7 +131,7 @@ def _union(kinds: tuple[Any, ...]) -> Read:
         if k is not type(None) and not (isinstance(k, type) and issubclass(k, (Struct, Exception)))
     )
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> object:
         if (
             (value is None and type(None) in kinds)
             or (isinstance(value, dict) and free)

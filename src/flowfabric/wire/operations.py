@@ -53,121 +53,98 @@ class Operation(Struct, frozen=True):
 
 
 def _all(
-    role: Role, bound: Bound, subject: str, names: str, *, again: bool = False
+    role: Role, bound: Bound, subject: str, names: str, *, again: bool = True
 ) -> list[Operation]:
     return [Operation(name, role, bound, subject, again) for name in names.split()]
 
 
 _LISTED = [
-    *_all(Role.READ, Bound.FREE, "", "ping server_time_ms", again=True),
+    *_all(Role.READ, Bound.FREE, "", "ping server_time_ms"),
     *_all(
         Role.READ,
         Bound.EXECUTION,
         "execution",
         "describe_execution explain_execution read_execution_info read_execution_state "
-        "read_execution_context read_outcome wait_for_outcome get_execution_result list_attempts "
-        "read_stream tail_stream read_followed read_summary list_pending_waitpoints "
-        "read_budget_ledger resolve_execution_flow_id",
-        again=True,
+        "read_execution_context read_outcome wait_for_outcome get_execution_result "
+        "list_attempts read_stream tail_stream read_followed read_summary "
+        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
     ),
-    *_all(Role.READ, Bound.EXECUTION, "subject", "history", again=True),
+    *_all(Role.READ, Bound.EXECUTION, "subject", "history"),
     *_all(
-        Role.READ,
-        Bound.FLOW,
-        "flow_id",
-        "describe_flow flow_members flow_edges read_flow_summary",
-        again=True,
+        Role.READ, Bound.FLOW, "flow_id", "describe_flow flow_members flow_edges read_flow_summary"
     ),
-    *_all(Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules", again=True),
-    *_all(Role.READ, Bound.FREE, "", "read_events", again=True),
+    *_all(Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules"),
+    *_all(Role.READ, Bound.FREE, "", "read_events"),
     *_all(
         Role.READ,
         Bound.NEVER,
         "",
-        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints "
-        "list_expired_leases",
-        again=True,
+        "list_lanes read_lane list_executions list_flows list_suspended "
+        "list_open_waitpoints list_expired_leases",
     ),
-    *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes", again=True),
-    *_all(
-        Role.READ,
-        Bound.BUDGET,
-        "budget_id",
-        "get_budget_status read_budget_usage_and_limits",
-        again=True,
-    ),
-    *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits", again=True),
-    *_all(
-        Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow", again=True
-    ),
-    *_all(Role.SUBMIT, Bound.NAMESPACE, "many", "create_executions", again=True),
-    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "cancel_execution", again=True),
-    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "deliver_signal", again=True),
-    *_all(Role.SUBMIT, Bound.OWN, "args", "create_budget create_quota_policy", again=True),
-    *_all(Role.SUBMIT, Bound.LIMIT, "", "attach_limit", again=True),
-    *_all(Role.WORK, Bound.LANE, "lane", "claim_many"),
-    *_all(Role.WORK, Bound.LANE, "lanes", "wait_for_work", again=True),
-    *_all(Role.WORK, Bound.HANDLE, "handle", "renew progress complete record_step", again=True),
-    *_all(Role.WORK, Bound.HANDLE, "many", "complete_many", again=True),
-    *_all(Role.WORK, Bound.HANDLE, "handles", "are_held", again=True),
-    *_all(Role.WORK, Bound.TURN, "", "complete_and_claim"),
-    *_all(Role.WORK, Bound.HANDLE, "handle", "delay cancel wait_children create_waitpoint"),
+    *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes"),
+    *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits"),
+    *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits"),
+    *_all(Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow"),
+    *_all(Role.SUBMIT, Bound.NAMESPACE, "many", "create_executions"),
+    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "cancel_execution"),
+    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "deliver_signal"),
+    *_all(Role.SUBMIT, Bound.OWN, "args", "create_budget create_quota_policy"),
+    *_all(Role.SUBMIT, Bound.LIMIT, "", "attach_limit"),
+    *_all(Role.WORK, Bound.LANE, "lane", "claim_many", again=False),
+    *_all(Role.WORK, Bound.LANE, "lanes", "wait_for_work"),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "renew progress complete record_step"),
+    *_all(Role.WORK, Bound.HANDLE, "many", "complete_many"),
+    *_all(Role.WORK, Bound.HANDLE, "handles", "are_held"),
+    *_all(Role.WORK, Bound.TURN, "", "complete_and_claim", again=False),
     *_all(
         Role.WORK,
         Bound.HANDLE,
         "handle",
-        "fail suspend append_frame append_frames report_usage",
-        again=True,
+        "delay cancel wait_children create_waitpoint",
+        again=False,
     ),
-    *_all(Role.WORK, Bound.HANDLE, "handle", "observe_signals", again=True),
+    *_all(
+        Role.WORK, Bound.HANDLE, "handle", "fail suspend append_frame append_frames report_usage"
+    ),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "observe_signals"),
     *_all(
         Role.WORK,
         Bound.EXECUTION,
         "execution",
         "read_steps read_last_suspension read_resume_signals",
-        again=True,
     ),
-    *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker", again=True),
+    *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker"),
     *_all(
-        Role.WORK,
-        Bound.NAMESPACE,
-        "namespace",
-        "heartbeat_worker mark_worker_dead begin_schedule",
-        again=True,
+        Role.WORK, Bound.NAMESPACE, "namespace", "heartbeat_worker mark_worker_dead begin_schedule"
     ),
-    *_all(Role.WORK, Bound.NAMESPACE, "mark", "move_schedule"),
-    *_all(Role.WORK, Bound.HANDLE, "handle", "read_held_waitpoint_token", again=True),
-    *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token", again=True),
-    *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule", again=True),
-    *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution"),
-    *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease", again=True),
+    *_all(Role.WORK, Bound.NAMESPACE, "mark", "move_schedule", again=False),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "read_held_waitpoint_token"),
+    *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token"),
+    *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule"),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution", again=False),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
     *_all(
         Role.OPERATE,
         Bound.EXECUTION,
         "execution",
         "set_execution_tag set_execution_tags close_waitpoint",
-        again=True,
     ),
-    *_all(Role.SUBMIT, Bound.FLOW, "flow_id", "cancel_flow", again=True),
+    *_all(Role.SUBMIT, Bound.FLOW, "flow_id", "cancel_flow"),
     *_all(
         Role.SUBMIT,
         Bound.FLOW,
         "args",
         "add_execution_to_flow stage_dependency_edge apply_dependency_to_child",
+        again=False,
     ),
-    *_all(Role.OPERATE, Bound.NEVER, "", "pause_lane resume_lane drain_lane", again=True),
-    *_all(Role.OPERATE, Bound.BUDGET, "args", "update_budget", again=True),
-    *_all(Role.OPERATE, Bound.QUOTA, "args", "update_quota_policy", again=True),
-    *_all(Role.OPERATE, Bound.BUDGET, "budget_id", "reset_budget", again=True),
-    *_all(Role.OPERATE, Bound.QUOTA, "quota_policy_id", "close_quota open_quota", again=True),
-    *_all(Role.OPERATE, Bound.LIMIT, "", "detach_limit", again=True),
-    *_all(
-        Role.ADMIN,
-        Bound.NEVER,
-        "",
-        "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids",
-        again=True,
-    ),
+    *_all(Role.OPERATE, Bound.NEVER, "", "pause_lane resume_lane drain_lane"),
+    *_all(Role.OPERATE, Bound.BUDGET, "args", "update_budget"),
+    *_all(Role.OPERATE, Bound.QUOTA, "args", "update_quota_policy"),
+    *_all(Role.OPERATE, Bound.BUDGET, "budget_id", "reset_budget"),
+    *_all(Role.OPERATE, Bound.QUOTA, "quota_policy_id", "close_quota open_quota"),
+    *_all(Role.OPERATE, Bound.LIMIT, "", "detach_limit"),
+    *_all(Role.ADMIN, Bound.NEVER, "", "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids"),
 ]
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _LISTED}
 LEFT_OUT = frozenset({"self", "connection"})
@@ -197,10 +174,10 @@ def request_type(name: str) -> type[Struct]:
     )
 
 
-def _listed(hint: Any) -> Any:
+def _listed(hint: object) -> object:
     return list[get_args(hint)] if get_origin(hint) in (Sequence, Iterable) else hint  # type: ignore[misc]
 
 
 @cache
-def answer_type(name: str) -> Any:
+def answer_type(name: str) -> object:
     return get_type_hints(getattr(EngineProtocol, name))["return"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -15,14 +15,12 @@ from flowfabric.engine.telemetry import report_refusal
 from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.quota import QuotaPolicy
-from flowfabric.plan import Plan
 from flowfabric.rules.claims import admission
-from flowfabric.rules.decision import Decision, Snapshot
+from flowfabric.rules.decision import Decided, Snapshot
 from flowfabric.rules.executions.quarantine import unknown_budgets
 from flowfabric.store.port import Get
 
-MAX_ADMISSIONS_ELSEWHERE = 1_000
-"""Admissions by other callers change a quota's version; only more than these count as tries."""
+R = TypeVar("R")
 
 
 class _LimitColumns(Struct, frozen=True):
@@ -37,7 +35,7 @@ class Admission:
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
-    async def run(self, ident: ExecutionId, rule: Callable[[Snapshot], Decision]) -> Any:
+    async def run(self, ident: ExecutionId, rule: Callable[[Snapshot], Decided[R]]) -> R:
         lane, limits = await self._limits_of(ident)
         if limits is None or limits.quota is None:
             return await self._decide(ident, rule, lane, limits)
@@ -47,18 +45,17 @@ class Admission:
     async def _decide(
         self,
         ident: ExecutionId,
-        rule: Callable[[Snapshot], Decision],
+        rule: Callable[[Snapshot], Decided[R]],
         lane: str,
         limits: ExecutionLimits | None,
-    ) -> Any:
+    ) -> R:
         try:
             return await self._core.run(
                 lambda: self._core.snapshots.load(
                     ident, grant=True, lane=lane, limits=limits, with_lists=True
                 ),
                 lambda snapshot: admission.admitted(snapshot, rule(snapshot)),
-                max_moved=MAX_ADMISSIONS_ELSEWHERE,
-                moved=_admitted_elsewhere,
+                contended=admission.TOUCH_QUOTA,
             )
         except EngineError as error:
             report_refusal(self._core.telemetry.listener, error)
@@ -66,8 +63,8 @@ class Admission:
 
     async def _limits_of(self, ident: ExecutionId) -> tuple[str, ExecutionLimits | None]:
         """The lane of an execution and its limits; None if it has none."""
-        key, columns = (ident.partition_index, ident.uuid), _LimitColumns.__struct_fields__
-        found = await load_one(self._store, Get("ff_exec_core", key, columns), _LimitColumns)
+        columns = _LimitColumns.__struct_fields__
+        found = await load_one(self._store, Get("ff_exec_core", ident.key, columns), _LimitColumns)
         if found is None:
             return "", None
         if unknown_budgets(found.budget_ids):
@@ -79,7 +76,3 @@ class Admission:
             read = Get("ff_quota_policy", (found.quota_policy_id,))
             quota = await load_one(self._store, read, QuotaPolicy)
         return found.lane_id, ExecutionLimits(quota, found.budget_ids)
-
-
-def _admitted_elsewhere(refused: Plan) -> bool:
-    return refused.form is admission.TOUCH_QUOTA

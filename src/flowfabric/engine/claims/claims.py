@@ -6,14 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from msgspec import structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
-from flowfabric.engine.claims.claimed_rows import ClaimedRows, claimed_at
-from flowfabric.engine.claims.claimer import Claimer, claimer_of, sweep_plan
+from flowfabric.engine.claims.claimer import (
+    ClaimedRows,
+    Claimer,
+    claimed_at,
+    claimer_of,
+    sweep_plan,
+)
 from flowfabric.engine.claims.gated_claims import GatedClaims
 from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.claims.limit_cache import LimitCache
@@ -24,23 +30,12 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import hold_claimed
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import Corruption, EngineError
-from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
+from flowfabric.ids import ExecutionId, execution_id, lane_id, new_attempt_id, new_lease_id
+from flowfabric.model import lease as model
 from flowfabric.model.event import LEASE_EVENTS
-from flowfabric.model.lease import (
-    Claimed,
-    ClaimExecutionArgs,
-    ClaimPolicy,
-    ClaimResumedArgs,
-    Handle,
-    HandleFields,
-    HandleKind,
-    IssuedAndClaimed,
-    ResumeToken,
-    Work,
-)
 from flowfabric.plan import Plan
 from flowfabric.rules.claims import claims
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Snapshot
 from flowfabric.rules.leases import attempts, reclaim
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.rules.limits.quotas import QUOTAS
@@ -56,8 +51,6 @@ QUOTA_PAUSE_S = 0.02
 
 
 class Claims:
-    """Claims of every kind."""
-
     def __init__(
         self,
         core: Core,
@@ -78,8 +71,8 @@ class Claims:
     # ---- the best executions of a lane
 
     async def claim_many(
-        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int
-    ) -> list[Work]:
+        self, lane: str, capabilities: Iterable[str], policy: model.ClaimPolicy, n: int
+    ) -> list[model.Work]:
         """Claims up to n executions of a lane, best first, each with its payload.
 
         Waits only while nothing is claimable. A cancelled call gives back what it was granted.
@@ -96,7 +89,7 @@ class Claims:
     def report_claim(self, lane: str, began: float) -> None:
         self._core.telemetry.listener.claimed(lane, time.perf_counter() - began)
 
-    async def _claim_many(self, claimer: Claimer, policy: ClaimPolicy) -> list[Work]:
+    async def _claim_many(self, claimer: Claimer, policy: model.ClaimPolicy) -> list[model.Work]:
         rows, _ = await self._claim_now(claimer)
         try:
             released = await self.check_routes(claimer, claimed_at(rows, claimer.ttl_ms))
@@ -200,10 +193,10 @@ class Claims:
                     extra={"execution_id": str(lease.execution_id), "error": str(error)},
                 )
 
-    async def works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
+    async def works(self, rows: list[Row], policy: model.ClaimPolicy) -> list[model.Work]:
         """The work of claimed rows. An unreadable execution is held and its lease released."""
-        works: list[Work] = []
-        damaged: list[tuple[HandleFields, str]] = []
+        works: list[model.Work] = []
+        damaged: list[tuple[model.HandleFields, str]] = []
         for row in rows:
             lease = self._rows.lease(row, policy.lease_ttl_ms, policy.worker_instance_id)
             try:
@@ -265,7 +258,7 @@ class Claims:
 
     # ---- one execution
 
-    async def claim_execution(self, args: ClaimExecutionArgs) -> Claimed:
+    async def claim_execution(self, args: model.ClaimExecutionArgs) -> model.Claimed:
         """Turns a grant into a lease."""
         _check_claim(args)
         validation.optional_uuid(args.attempt_id, "attempt_id")
@@ -276,33 +269,25 @@ class Claims:
             )
         validation.optional_timestamp(args.execution_deadline_at, "execution_deadline_at")
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
-        return await self._claim_by(
-            args,
-            lambda snapshot: claims.claim_execution(
-                snapshot, args, lease_id=lease, attempt_id=attempt
-            ),
-        )
+        rule = partial(claims.claim_execution, args=args, lease_id=lease, attempt_id=attempt)
+        return await self._claim_by(args, rule)
 
-    async def claim_resumed_execution(self, args: ClaimResumedArgs) -> Claimed:
+    async def claim_resumed_execution(self, args: model.ClaimResumedArgs) -> model.Claimed:
         """Continues an interrupted attempt."""
         _check_claim(args)
         if args.remaining_attempt_timeout_ms is not None:
             validation.timestamp(args.remaining_attempt_timeout_ms, "remaining_attempt_timeout_ms")
         lease, attempt = args.lease_id or new_lease_id(), new_attempt_id()
-        return await self._claim_by(
-            args,
-            lambda snapshot: claims.claim_resumed(
-                snapshot, args, lease_id=lease, attempt_id=attempt
-            ),
-        )
+        rule = partial(claims.claim_resumed, args=args, lease_id=lease, attempt_id=attempt)
+        return await self._claim_by(args, rule)
 
     async def _claim_by(
         self,
-        args: ClaimExecutionArgs | ClaimResumedArgs,
-        rule: Callable[[Snapshot], Decision],
-    ) -> Claimed:
+        args: model.ClaimExecutionArgs | model.ClaimResumedArgs,
+        rule: Callable[[Snapshot], Decided[model.Claimed]],
+    ) -> model.Claimed:
         began = time.perf_counter()
-        claimed: Claimed = await self.claim_one(
+        claimed: model.Claimed = await self.claim_one(
             execution_id(args.execution_id), rule, args.lease_ttl_ms, args.worker_instance_id
         )
         self.report_claim(self._leases.fields(claimed.handle).lane_id, began)
@@ -310,58 +295,56 @@ class Claims:
 
     async def issue_grant_and_claim(
         self, execution: ExecutionId, lane: str, lease_duration_ms: int
-    ) -> IssuedAndClaimed:
+    ) -> model.IssuedAndClaimed:
         """Reserves and claims one execution for an operator, in one step."""
         ident = execution_id(execution)
         validation.ttl_ms(lease_duration_ms, "lease_duration_ms")
-        checked, lease, attempt = lane_id(lane), new_lease_id(), new_attempt_id()
-        began = time.perf_counter()
-        claimed: Claimed = await self.claim_one(
-            ident,
-            lambda snapshot: claims.issue_grant_and_claim(
-                snapshot, checked, lease_duration_ms, lease_id=lease, attempt_id=attempt
-            ),
-            lease_duration_ms,
-            "operator",
+        rule = partial(
+            claims.issue_grant_and_claim,
+            lane=lane_id(lane),
+            ttl_ms=lease_duration_ms,
+            lease_id=new_lease_id(),
+            attempt_id=new_attempt_id(),
         )
+        began = time.perf_counter()
+        claimed: model.Claimed = await self.claim_one(ident, rule, lease_duration_ms, "operator")
         self.report_claim(lane, began)
-        return IssuedAndClaimed(
+        return model.IssuedAndClaimed(
             claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle
         )
 
-    async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
+    async def claim_from_resume_grant(self, token: model.ResumeToken) -> model.Handle | None:
         """Takes over an interrupted or lost attempt; None while another worker holds it.
 
         A grant of another worker refuses the claim.
         """
         ident = execution_id(token.grant.execution_id)
-        name(token.worker_id, "worker_id")
-        name(token.worker_instance_id, "worker_instance_id")
+        validation.worker(token.worker_id, token.worker_instance_id)
         validation.ttl_ms(token.lease_ttl_ms)
         validation.timestamp(token.grant.expires_at_ms, "grant.expires_at_ms")
         lease, attempt = new_lease_id(), new_attempt_id()
         claimed = await self.claim_one(
             ident,
-            lambda snapshot: reclaim.claim_from_resume_grant(
-                snapshot, token, lease_id=lease, attempt_id=attempt
+            partial(
+                reclaim.claim_from_resume_grant, token=token, lease_id=lease, attempt_id=attempt
             ),
             token.lease_ttl_ms,
             token.worker_instance_id,
-            HandleKind.RESUMED,
+            model.HandleKind.RESUMED,
         )
-        return claimed.handle if isinstance(claimed, Claimed) else None
+        return claimed.handle if isinstance(claimed, model.Claimed) else None
 
     async def claim_one(
         self,
         ident: ExecutionId,
-        rule: Callable[[Snapshot], Decision],
+        rule: Callable[[Snapshot], Decided[T]],
         ttl_ms: int,
         instance: str,
-        kind: HandleKind | None = None,
-    ) -> Any:
+        kind: model.HandleKind | None = None,
+    ) -> model.Claimed | T:
         """Claims by a rule; a commit without a result of its own answers `Claimed`."""
 
-        def decided(snapshot: Snapshot) -> Decision:
+        def decided(snapshot: Snapshot) -> Decided[model.Claimed | T]:
             decision = rule(snapshot)
             if isinstance(decision, Commit) and decision.result is None:
                 return Commit(
@@ -375,9 +358,8 @@ class Claims:
         return await self._admission.run(ident, decided)
 
 
-def _check_claim(args: ClaimExecutionArgs | ClaimResumedArgs) -> None:
+def _check_claim(args: model.ClaimExecutionArgs | model.ClaimResumedArgs) -> None:
     validation.optional_uuid(args.lease_id, "lease_id")
-    name(args.worker_id, "worker_id")
-    name(args.worker_instance_id, "worker_instance_id")
+    validation.worker(args.worker_id, args.worker_instance_id)
     validation.ttl_ms(args.lease_ttl_ms)
     execution_id(args.execution_id)

@@ -6,14 +6,13 @@ executions, and commits if no quota has admitted any other execution since the r
 
 from __future__ import annotations
 
-import asyncio
-import random
 import time
 from collections.abc import Sequence
+from itertools import count
 
+from flowfabric.engine import retry
 from flowfabric.engine.batcher import Batcher
-from flowfabric.engine.claims.claimed_rows import EXECUTION_ID, EXPIRES_AT_MS
-from flowfabric.engine.claims.claimer import Claimer
+from flowfabric.engine.claims.claimer import EXECUTION_ID, EXPIRES_AT_MS, Claimer
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.next_opening import NO_OPENING, NextOpening, Place, opening_of
 from flowfabric.engine.claims.queue_reader import (
@@ -24,7 +23,6 @@ from flowfabric.engine.claims.queue_reader import (
 )
 from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.telemetry import TelemetrySlot
-from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Plan, Refused
 from flowfabric.rules.claims.admission import (
@@ -45,16 +43,12 @@ from flowfabric.store.port import Row, Store
 MAX_GATES = 64
 MAX_CLAIMS = 64
 MAX_ROWS = 500
-MAX_TRIES = 1_000
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.02
 OPENING_FRESH_S = 1.0
 """A known opening is read again after this time, since another process may have claimed."""
 MAX_LANES = 10_000
 
 
 class GatedClaims:
-    """One per engine."""
-
     def __init__(
         self,
         store: Store,
@@ -116,15 +110,14 @@ class GatedClaims:
     ) -> tuple[list[list[Row]], NextOpening]:
         requests = [Request(c.wanted, frozenset(c.capabilities), c.worker_id) for c in claimers]
         wanted = sum(c.wanted for c in claimers)
-        for tries in range(MAX_TRIES):
+        for tries in count(1):
             heads = await self._reader.read(place, gates, wanted)
             shared = await self._decide(place, heads, requests)
             rows = await self._commit(heads, shared, claimers)
             if rows is not None:
                 return rows, self._opening_after(heads, shared)
-            pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 5), LAST_PAUSE_S)
-            await asyncio.sleep(pause_s * random.random())  # noqa: S311 - jitter between processes
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+            await retry.pause(retry.CONTENDED, tries)
+        raise AssertionError("the last pause raises")
 
     def _opening_after(self, heads: QueueHeads, shared: Distribution) -> NextOpening:
         closed = [

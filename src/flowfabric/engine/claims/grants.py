@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric import errors
 from flowfabric.engine import validation
 from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.gated_claims import MAX_GATES
@@ -20,32 +21,23 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.quarantine import readable_rows
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    EngineError,
-    ErrorClass,
-    StateError,
-    StateKind,
-    ValidationError,
-    ValidationKind,
-)
-from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
+from flowfabric.engine.snapshots import CORE_COLUMNS, behind, core_of, load_all
+from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
 from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
 from flowfabric.model.worker import WorkerInfo
+from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants, routing
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Snapshot
 from flowfabric.rules.workers import registry
-from flowfabric.store.port import Read, Scan, ScanAll
+from flowfabric.store.port import Scan, ScanAll
 
 SCAN_PAGE = 100
 SMALL_PAGE = 8
 QUOTA_ERRORS = (
-    ContentionKind.RATE_LIMIT_EXCEEDED,
-    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
+    errors.ContentionKind.RATE_LIMIT_EXCEEDED,
+    errors.ContentionKind.CONCURRENCY_LIMIT_EXCEEDED,
 )
 
 
@@ -59,8 +51,6 @@ class _Grantee(Struct, frozen=True):
 
 
 class Grants:
-    """Reserves executions for workers."""
-
     def __init__(
         self,
         core: Core,
@@ -104,7 +94,8 @@ class Grants:
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
         for at in range(0, len(gates), MAX_GATES):
             groups = [(lane, namespace, gate) for gate in gates[at : at + MAX_GATES]]
-            for found in await self._executions(ScanAll("ready", groups, page, CORE_COLUMNS)):
+            ready = ScanAll("ready", groups, page, CORE_COLUMNS)
+            for found in await load_all(self._store, ready, core_of):
                 queues[found.gate].append(found)
         longer = {gate for gate, queue in queues.items() if len(queue) == page}
         heads = [(_rank(queue[0]), gate) for gate, queue in queues.items() if queue]
@@ -115,26 +106,21 @@ class Grants:
             found = queue.popleft()
             yield found
             if not queue and gate in longer:
-                after = (found.priority, found.created_at_ms, found.execution_id)
                 group = {"lane_id": lane, "namespace": namespace, "gate": gate}
-                scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=CORE_COLUMNS)
-                queue.extend(await self._executions(scan))
+                scan = Scan("ready", group, limit=SCAN_PAGE, columns=CORE_COLUMNS)
+                queue.extend(await load_all(self._store, behind(scan, found), core_of))
                 if len(queue) < SCAN_PAGE:
                     longer.remove(gate)
             if queue:
                 heapq.heappush(heads, (_rank(queue[0]), gate))
 
-    async def _executions(self, read: Read) -> list[Execution]:
-        return [from_core_row(row) for row in (await self._store.load((read,))).rows[0]]
-
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
         """Reserves an execution for a worker; others cannot claim it until the grant expires."""
         ident = check_grant(args)
         grant_id = secrets.token_hex(16)
-        result: Granted = await self._admission.run(
+        return await self._admission.run(
             ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
         )
-        return result
 
     async def claim_for_worker(
         self,
@@ -150,8 +136,7 @@ class Grants:
         The worker then calls `claim_execution`. Without a namespace, the namespaces take turns.
         """
         checked = lane_id(lane)
-        name(worker_id, "worker_id")
-        name(worker_instance_id, "worker_instance_id")
+        validation.worker(worker_id, worker_instance_id)
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
         validation.optional_namespace(namespace)
@@ -212,22 +197,22 @@ class Grants:
         )
         ident, grant_id = check_grant(args), secrets.token_hex(16)
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def granted(applied: Applied) -> ClaimGrant:
+            return ClaimGrant(ident, partition_tag(ident.partition_index), grant_id, *applied.row)
+
+        def rule(snapshot: Snapshot) -> Decided[ClaimGrant]:
             decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
-            if isinstance(decision, Commit):
-                key = partition_tag(ident.partition_index)
-                return Commit(
-                    decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, *applied.row)
-                )
-            return decision
+            return Commit(decision.plan, granted) if isinstance(decision, Commit) else decision
 
         try:
-            result: ClaimGrant = await self._admission.run(ident, rule)
-            return result
-        except (Contention, StateError, ValidationError) as error:
-            if isinstance(error, Contention) and error.kind in QUOTA_ERRORS:
+            return await self._admission.run(ident, rule)
+        except (errors.Contention, errors.StateError, errors.ValidationError) as error:
+            if isinstance(error, errors.Contention) and error.kind in QUOTA_ERRORS:
                 full.add(execution.gate)
-            if isinstance(error, StateError) and error.kind is StateKind.BUDGET_EXCEEDED:
+            if (
+                isinstance(error, errors.StateError)
+                and error.kind is errors.StateKind.BUDGET_EXCEEDED
+            ):
                 await self._block_for_budget(execution, error.detail)
             elif not _is_passing(error):
                 raise
@@ -235,20 +220,18 @@ class Grants:
 
     async def _block_for_budget(self, execution: Execution, detail: str) -> None:
         """Blocks the execution, so it does not hide others. The detail starts with the budget."""
-        budget = detail.partition(":")[0].removeprefix("budget ")
+        on = "budget:" + detail.partition(":")[0].removeprefix("budget ")
         await self._core.decide(
             execution.id,
-            lambda snapshot: grants.block(
-                snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"
-            ),
+            lambda snapshot: grants.block(snapshot, "waiting_for_budget", detail, None, on),
         )
 
 
-def _is_passing(error: EngineError) -> bool:
+def _is_passing(error: errors.EngineError) -> bool:
     """Whether another execution may still be granted."""
     return (
-        error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
-        or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH
+        error.error_class in (errors.ErrorClass.RETRYABLE, errors.ErrorClass.INFORMATIONAL)
+        or getattr(error, "kind", None) is errors.ValidationKind.CAPABILITY_MISMATCH
     )
 
 
@@ -259,8 +242,7 @@ def _rank(execution: Execution) -> tuple[int, int, UUID]:
 def check_grant(args: IssueGrantArgs) -> ExecutionId:
     ident = execution_id(args.execution_id)
     validation.partition_matches(args.partition, ident.partition_index)
-    name(args.worker_id, "worker_id")
-    name(args.worker_instance_id, "worker_instance_id")
+    validation.worker(args.worker_id, args.worker_instance_id)
     validation.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
     check_capability_tokens(args.worker_capabilities, "worker_capabilities")
     for field in ("capability_hash", "route_snapshot_json", "admission_summary"):

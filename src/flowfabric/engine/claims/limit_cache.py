@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.engine.snapshots import load_all
+from flowfabric.engine.snapshots import every
 from flowfabric.model.quota import Attached, LimitScope
 from flowfabric.rules.limits.limit_scopes import GATES, LIMITS, Limit, Scopes, open_gate, scopes_of
 from flowfabric.store.port import Get, Scan, Store
@@ -35,11 +35,6 @@ class _Gate(Struct, frozen=True):
     quota_policy_id: UUID | None
 
 
-_SCOPE_KEY = ("scope_type", "scope_id", "kind", "limit_id")
-_GATE_KEY = ("gate",)
-_LANE_GATE_KEY = ("namespace", "gate")
-
-
 class _Cached(Generic[T]):
     """A value that is fresh for a moment, unless its topic has rung since `rings`."""
 
@@ -51,13 +46,10 @@ class _Cached(Generic[T]):
 
 
 class LimitCache:
-    """One per engine."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._scopes: _Cached[Scopes] | None = None
-        self._gates: dict[tuple[str, str], _Cached[tuple[str, ...]]] = {}
-        self._gated: dict[str, _Cached[tuple[str, ...]]] = {}
+        self._gates: dict[tuple[str, str | None], _Cached[tuple[str, ...]]] = {}
         self._namespaces: dict[Limit, str] = {}
         self._opened: set[tuple[str, str, str]] = set()
         self._shared = SingleFlight()
@@ -66,7 +58,7 @@ class LimitCache:
         cached = self._scopes
         if cached is None or not self._is_fresh(cached, (LIMITS, None)):
             rings = self._store.hub.follow((LIMITS, None))
-            scopes = await self._all("limit_scopes", {}, LimitScope, _SCOPE_KEY)
+            scopes = await every(self._store, Scan("limit_scopes", limit=PAGE), LimitScope)
             cached = self._scopes = _Cached(scopes_of(scopes), rings, FRESH_S)
         return cached.value
 
@@ -97,8 +89,15 @@ class LimitCache:
         await self._store.commit(open_gate(lane, namespace, limits))
         self._opened.add((lane, namespace, gate))
 
-    async def gates(self, lane: str, namespace: str) -> tuple[str, ...]:
+    def gates(self, lane: str, namespace: str) -> Awaitable[tuple[str, ...]]:
         """The queues of a namespace in a lane besides the plain one; usually none."""
+        return self._names(lane, namespace)
+
+    def gated_namespaces(self, lane: str) -> Awaitable[tuple[str, ...]]:
+        """The namespaces that have such queues in a lane."""
+        return self._names(lane, None)
+
+    async def _names(self, lane: str, namespace: str | None) -> tuple[str, ...]:
         cached = self._gates.get((lane, namespace))
         if cached is None or not self._is_fresh(cached, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
@@ -106,33 +105,19 @@ class LimitCache:
             rings = self._store.hub.follow((GATES, lane))
             # A read that began before the last ring may have missed its cause, so it is not shared.
             cached = await self._shared.once(
-                (lane, namespace, rings), lambda: self._read_gates(lane, namespace, rings)
+                (lane, namespace, rings), lambda: self._read(lane, namespace, rings)
             )
         return cached.value
 
-    async def gated_namespaces(self, lane: str) -> tuple[str, ...]:
-        """The namespaces that have such queues in a lane."""
-        cached = self._gated.get(lane)
-        if cached is None or not self._is_fresh(cached, (GATES, lane)):
-            if len(self._gated) >= MAX_LANES:
-                self._gated.clear()
-            rings = self._store.hub.follow((GATES, lane))
-            cached = await self._shared.once(
-                (lane, None, rings), lambda: self._read_gated_namespaces(lane, rings)
-            )
-        return cached.value
-
-    async def _read_gates(self, lane: str, namespace: str, rings: int) -> _Cached[tuple[str, ...]]:
-        group = {"lane_id": lane, "namespace": namespace}
-        gates = await self._all("lane_gates", group, _Gate, _GATE_KEY)
-        found = tuple(each.gate for each in gates)
+    async def _read(self, lane: str, namespace: str | None, rings: int) -> _Cached[tuple[str, ...]]:
+        if namespace is None:
+            scan = Scan("gates_of_lane", {"lane_id": lane}, limit=PAGE)
+            names = [each.namespace for each in await every(self._store, scan, _Gate)]
+        else:
+            scan = Scan("lane_gates", {"lane_id": lane, "namespace": namespace}, limit=PAGE)
+            names = [each.gate for each in await every(self._store, scan, _Gate)]
+        found = tuple(dict.fromkeys(names))
         cached = self._gates[lane, namespace] = _Cached(found, rings, GATES_FRESH_S)
-        return cached
-
-    async def _read_gated_namespaces(self, lane: str, rings: int) -> _Cached[tuple[str, ...]]:
-        gates = await self._all("gates_of_lane", {"lane_id": lane}, _Gate, _LANE_GATE_KEY)
-        found = tuple(dict.fromkeys(each.namespace for each in gates))
-        cached = self._gated[lane] = _Cached(found, rings, GATES_FRESH_S)
         return cached
 
     def _is_fresh(self, cached: _Cached[T], topic: Topic) -> bool:
@@ -144,16 +129,3 @@ class LimitCache:
             return True
         cached.until = now + cached.fresh_s
         return False
-
-    async def _all(
-        self, index: str, group: Mapping[str, str], kind: Callable[..., T], key: Sequence[str]
-    ) -> list[T]:
-        """The rows of an index, page after page; `key` names the fields of a position in it."""
-        found: list[T] = []
-        after: tuple[object, ...] | None = None
-        while True:
-            page = await load_all(self._store, Scan(index, group, after, limit=PAGE), kind)
-            found += page
-            if len(page) < PAGE:
-                return found
-            after = tuple(getattr(page[-1], field) for field in key)

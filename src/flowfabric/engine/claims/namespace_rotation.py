@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from flowfabric.store.port import Row, Scan, Store
+from flowfabric.store.port import Scan, Store
 
 MAX_LANES = 10_000
 MAX_NAMESPACES = 1_000
@@ -38,11 +38,8 @@ class NamespaceRotation:
             Scan("ready_namespaces", {"lane_id": lane}, (after,), limit=1, columns=("namespace",))
             for after in (at, "")
         ]
-        following, first = (await self._store.load(scans)).rows
-        return _name(following), _name(first)
-
-
-def _name(rows: list[Row]) -> str | None:
-    for (namespace,) in rows:
-        return str(namespace)
-    return None
+        following, first = (
+            next((namespace for (namespace,) in rows), None)
+            for rows in (await self._store.load(scans)).rows
+        )
+        return following, first

@@ -1,15 +1,16 @@
-"""When the full quotas of a queue open."""
+"""When the full quotas of a queue open, and a waiter for it: no commit announces it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from flowfabric.rules.claims.admission import Capacity
+from flowfabric.store.wakeups import Topic, Waiter, Wakeups
 
-SHORTEST_WAIT_S = 0.001
+SHORTEST_WAIT_S, LONGEST_WAIT_S = 0.001, 30.0
 Place = tuple[str, str]
 """A lane and a namespace."""
 
@@ -46,3 +47,22 @@ def opening_of(closed: Sequence[Capacity], now_ms: int) -> NextOpening:
     times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
     is_busy = any(found.why == "concurrency" for found in closed)
     return NextOpening(min(times, default=None), is_busy, now_ms, time.monotonic())
+
+
+class QuotaWaiter(Waiter):
+    __slots__ = ("_next_opening",)
+
+    def __init__(
+        self,
+        hub: Wakeups,
+        topics: tuple[Topic, ...],
+        next_opening: Callable[[], Awaitable[NextOpening]],
+    ) -> None:
+        super().__init__(hub, topics)
+        self._next_opening = next_opening
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """True after a wake-up or when a quota opens, False after the timeout."""
+        most = LONGEST_WAIT_S if timeout_s is None else timeout_s
+        wait_s = (await self._next_opening()).wait_s(most)
+        return await super().wait(wait_s) or wait_s < most

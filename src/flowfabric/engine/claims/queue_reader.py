@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.claims import quota_cache
 from flowfabric.engine.claims.next_opening import Place
-from flowfabric.engine.claims.quota_cache import (
-    READS_PER_QUOTA,
-    QuotaCache,
-    breaches_of,
-    budget_reads,
-    budget_states,
-)
 from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
 from flowfabric.rules.claims.admission import Breach, Candidate, Capacity
@@ -50,7 +44,7 @@ class _Counted(Struct):
 class QueueReader:
     """One per engine. Expects the budgets of the last read, so most reads are one round trip."""
 
-    def __init__(self, store: Store, quota_cache: QuotaCache) -> None:
+    def __init__(self, store: Store, quota_cache: quota_cache.QuotaCache) -> None:
         self._store, self._quota_cache = store, quota_cache
         self._budgets: dict[Place, frozenset[str]] = {}
 
@@ -61,7 +55,7 @@ class QueueReader:
             ScanAll("ready", [(*place, gate) for gate in (*gates, "")], page, _COLUMNS)
         ]
         expected = self._budgets.get(place, frozenset())
-        reads += budget_reads(expected) if expected else []
+        reads += quota_cache.budget_reads(expected) if expected else []
         to_count = [
             quota
             for ident in ids.values()
@@ -69,10 +63,12 @@ class QueueReader:
         ]
         found = await self._count(ids.values(), to_count, reads)
         rows, *budget_rows = found.rows
-        candidates = [Candidate(*row) for row in rows]
+        candidates = list(starmap(Candidate, rows))
         last_read = _queues_with_more(candidates, page)
         candidates = await readable_rows(self._store, candidates, of_budgets=True)
-        breaches = breaches_of(budget_states(*budget_rows)) if expected else {}
+        breaches = (
+            quota_cache.breaches_of(quota_cache.budget_states(*budget_rows)) if expected else {}
+        )
         budgets = _budgets_of(candidates)
         uncounted = [
             quota
@@ -105,7 +101,7 @@ class QueueReader:
         ]
         found: list[Candidate] = []
         for gate, rows in zip(gates, (await self._store.load(reads)).rows, strict=True):
-            found += [Candidate(*row) for row in rows]
+            found += starmap(Candidate, rows)
             if len(rows) < page:
                 del heads.last_read[gate]
             else:
@@ -113,8 +109,10 @@ class QueueReader:
         found = await readable_rows(self._store, found, of_budgets=True)
         budgets = _budgets_of(found) - _budgets_of(heads.candidates)
         if budgets:
-            policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            heads.breaches.update(breaches_of(budget_states(policies, usage)))
+            policies, usage = (await self._store.load(quota_cache.budget_reads(budgets))).rows
+            heads.breaches.update(
+                quota_cache.breaches_of(quota_cache.budget_states(policies, usage))
+            )
         heads.candidates += found
 
     async def _read_unexpected(
@@ -130,11 +128,11 @@ class QueueReader:
         """
         if not uncounted and not budgets:
             return
-        reads = budget_reads(budgets) if budgets else []
+        reads = quota_cache.budget_reads(budgets) if budgets else []
         found = await self._count([q.quota_policy_id for q in uncounted], uncounted, reads)
         quotas.update({ident: found.quotas[ident] for ident in found.known})
         if budgets:
-            breaches.update(breaches_of(budget_states(*found.rows)))
+            breaches.update(quota_cache.breaches_of(quota_cache.budget_states(*found.rows)))
 
     async def _count(
         self, quota_ids: Iterable[UUID], to_count: Collection[QuotaPolicy], reads: Sequence[Read]
@@ -144,16 +142,19 @@ class QueueReader:
         usage = [self._quota_cache.reads(quota, now) for quota in to_count]
         policies = GetAll("ff_quota_policy", [(ident,) for ident in quota_ids])
         loaded = await self._store.load([policies, *reads, *chain.from_iterable(usage)])
-        found = [QuotaPolicy(*row) for row in loaded.rows[0]]
-        quotas = {quota.quota_policy_id: quota for quota in found}
-        start = 1 + len(reads)
+        stored, *rows = loaded.rows
+        quotas = {quota.quota_policy_id: quota for quota in starmap(QuotaPolicy, stored)}
         known = set()
+        start = len(reads)
         for quota, asked in zip(to_count, usage, strict=True):
-            ident, rows = quota.quota_policy_id, loaded.rows[start : start + READS_PER_QUOTA]
-            if self._quota_cache.learn(quota, quotas[ident], asked, rows, loaded.now_ms):
+            ident, counted = (
+                quota.quota_policy_id,
+                rows[start : start + quota_cache.READS_PER_QUOTA],
+            )
+            if self._quota_cache.learn(quota, quotas[ident], asked, counted, loaded.now_ms):
                 known.add(ident)
-            start += READS_PER_QUOTA
-        return _Counted(loaded.now_ms, quotas, known, loaded.rows[1 : 1 + len(reads)])
+            start += quota_cache.READS_PER_QUOTA
+        return _Counted(loaded.now_ms, quotas, known, rows[: len(reads)])
 
 
 def _queues_with_more(candidates: Sequence[Candidate], page: int) -> dict[str, Candidate]:

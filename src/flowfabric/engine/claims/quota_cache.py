@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -104,7 +105,7 @@ class ExecutionLimits(Struct, frozen=True):
     def standing(self, rows: Iterator[list[Row]], now_ms: int) -> LimitState:
         found = LimitState()
         if self.quota is not None:
-            (current,), own = map(_policy, next(rows)), next(rows)
+            (current,), own = starmap(QuotaPolicy, next(rows)), next(rows)
             # With other limits the usage was read for the former ones, whose version is refused.
             quota = current if current.admits_as(self.quota) else self.quota
             found = standing_of(quota, [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
@@ -208,7 +209,3 @@ class QuotaCache:
         if cached is None:
             return capacity_of(quota, 0, (), now_ms)
         return capacity_of(quota, cached.held, cached.window, now_ms)
-
-
-def _policy(row: Row) -> QuotaPolicy:
-    return QuotaPolicy(*row)

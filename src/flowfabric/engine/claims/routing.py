@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from itertools import starmap
 from uuid import UUID
 
 from msgspec import structs
 
-from flowfabric.engine import validation
 from flowfabric.engine.claims.namespace_rotation import MAX_NAMESPACES, NamespaceRotation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import readable_rows
 from flowfabric.engine.filters import passes
-from flowfabric.engine.snapshots import load_all
+from flowfabric.engine.snapshots import behind, every, load_all, pages
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.worker import Routed, WorkerInfo
-from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import routing
 from flowfabric.store.port import Scan
 
@@ -48,19 +47,9 @@ class Routing:
 
     async def live_workers(self, namespace: str | None = None) -> list[WorkerInfo]:
         """The workers of a namespace, or of all, whose last heartbeat has not expired."""
-        found: list[WorkerInfo] = []
-        index, group = (
-            ("all_workers", {}) if namespace is None else ("workers", {"namespace": namespace})
-        )
-        after: tuple[str, ...] | None = None
-        while True:
-            loaded = await self._store.load((Scan(index, group, after, limit=WORKER_PAGE),))
-            page = [WorkerInfo(*row) for row in loaded.rows[0]]
-            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
-            if len(page) < WORKER_PAGE:
-                return found
-            last = page[-1].worker_instance_id
-            after = (page[-1].namespace, last) if namespace is None else (last,)
+        now = await self._store.now_ms()
+        found = await every(self._store, registered(namespace, None, WORKER_PAGE), WorkerInfo)
+        return [worker for worker in found if worker.expires_at_ms > now]
 
     # ---- beside a claim
 
@@ -79,10 +68,10 @@ class Routing:
         ]
         reads = [_heads(lane, each) for each in namespaces]
         if offered:
-            reads.append(_parked(None))
+            reads.append(_parked())
         loaded = await self._store.load(reads)
         found = [
-            await readable_rows(self._store, [Routed(*row) for row in rows]) for rows in loaded.rows
+            await readable_rows(self._store, list(starmap(Routed, rows))) for rows in loaded.rows
         ]
         for each, heads in zip(namespaces, found, strict=False):
             if routing.not_covered_by(heads, offered):
@@ -120,7 +109,7 @@ class Routing:
             parked = routing.uncovered(
                 routing.not_covered_by(heads, offered), live, self._claiming(lane, namespace, now)
             )
-            done = await self._commit_each(routing.park(head, now) for head in parked)
+            done = await self._core.commit_each([routing.park(head, now) for head in parked])
             if done:
                 _log_parked(lane, namespace, offered, parked, done)
                 await self._release_for_new_workers(namespace, parked)
@@ -157,41 +146,32 @@ class Routing:
             released += await self._release_each(free)
             if len(parked) < ROUTE_PAGE or released:
                 break
-            parked = await load_all(self._store, _parked(_position(parked[-1])), Routed)
+            parked = await load_all(self._store, behind(_parked(), parked[-1]), Routed)
         return released > 0
 
     # ---- releasing
 
-    async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Releases parked executions that a live worker can run; returns how many."""
-        size = validation.limit(limit, MAX_RELEASED)
-        released, after = 0, None
-        while released < size:
-            done, after = await self.release_page(after, size - released, wanted)
-            released += done
-            if after is None:
-                break
-        return released
-
     async def release_page(
         self, after: Position | None, limit: int, wanted: ScannerFilter | None = None
     ) -> tuple[int, Position | None]:
-        """One page of `release_routed`, and the position behind it, None at the end."""
+        """Releases parked executions of one page that a live worker can run, at most `limit`.
+
+        Returns their number, and the position behind the page, None at the end.
+        """
         parked = await load_all(self._store, _parked(after), Routed)
         if not parked:
             return 0, None
         done = await self._release(parked, await self.live_workers(), limit, wanted)
-        return done, _position(parked[-1]) if len(parked) == ROUTE_PAGE else None
+        last = parked[-1]
+        is_full = len(parked) == ROUTE_PAGE
+        return done, (last.last_transition_at, last.execution_id) if is_full else None
 
     async def release_for(self, namespace: str, offered: Collection[str]) -> int:
         """Releases executions of a namespace that these capabilities cover; returns how many."""
-        released, after = 0, None
-        while True:
-            parked = await load_all(self._store, _parked(after), Routed)
+        released = 0
+        async for parked in pages(self._store, _parked(), Routed):
             released += await self._release_each(routing.covered_by(parked, namespace, offered))
-            if len(parked) < ROUTE_PAGE:
-                return released
-            after = _position(parked[-1])
+        return released
 
     async def _release(
         self,
@@ -205,13 +185,7 @@ class Routing:
 
     async def _release_each(self, free: Sequence[Routed]) -> int:
         now = await self._store.now_ms()
-        return await self._commit_each(routing.release(each, now) for each in free)
-
-    async def _commit_each(self, plans: Iterable[Plan]) -> int:
-        """How many were applied. A plan is refused when its execution has changed."""
-        several = list(plans)
-        answers = await self._store.commit_many(several) if several else ()
-        return sum(isinstance(answer, Applied) for answer in answers)
+        return await self._core.commit_each([routing.release(each, now) for each in free])
 
 
 def _log_parked(
@@ -236,9 +210,12 @@ def _heads(lane: str, namespace: str) -> Scan:
     return Scan("ready", group, limit=HEAD_PAGE, columns=COLUMNS)
 
 
-def _parked(after: Position | None) -> Scan:
+def _parked(after: Position | None = None) -> Scan:
     return Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS)
 
 
-def _position(last: Routed) -> Position:
-    return last.last_transition_at, last.execution_id
+def registered(namespace: str | None, after: tuple[str, ...] | None, limit: int) -> Scan:
+    """The workers of a namespace, or of all."""
+    if namespace is None:
+        return Scan("all_workers", after=after, limit=limit)
+    return Scan("workers", {"namespace": namespace}, after, limit=limit)

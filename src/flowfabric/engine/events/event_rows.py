@@ -6,13 +6,7 @@ import json
 
 from flowfabric.codec.event_cursor import encode_cursor
 from flowfabric.ids import ExecutionId, lease_mark
-from flowfabric.model.event import (
-    LEASE_KINDS,
-    CompletionEvent,
-    LeaseEvent,
-    OperatorEvent,
-    SignalEvent,
-)
+from flowfabric.model import event as model
 from flowfabric.store.port import Row
 
 OUTCOMES: dict[str, str] = {
@@ -23,11 +17,11 @@ OUTCOMES: dict[str, str] = {
 }
 
 
-def lease_event(row: Row) -> LeaseEvent:
+def lease_event(row: Row) -> model.LeaseEvent:
     number, ident, lease, epoch, worker, kind, reason, at, partition, _, _ = row
-    if kind not in LEASE_KINDS:
+    if kind not in model.LEASE_KINDS:
         raise ValueError("unknown event_type")
-    return LeaseEvent(
+    return model.LeaseEvent(
         encode_cursor(number),
         ExecutionId.of(partition, ident),
         kind,
@@ -39,10 +33,10 @@ def lease_event(row: Row) -> LeaseEvent:
     )
 
 
-def completion_event(row: Row) -> CompletionEvent:
+def completion_event(row: Row) -> model.CompletionEvent:
     outcome: str
     number, ident, flow, outcome, at, _, _, partition, _, _ = row
-    return CompletionEvent(
+    return model.CompletionEvent(
         encode_cursor(number),
         ExecutionId.of(partition, ident),
         OUTCOMES.get(outcome, outcome),
@@ -51,9 +45,9 @@ def completion_event(row: Row) -> CompletionEvent:
     )
 
 
-def signal_event(row: Row) -> SignalEvent:
+def signal_event(row: Row) -> model.SignalEvent:
     number, ident, signal, waitpoint, source, effect, at, partition, _, _ = row
-    return SignalEvent(
+    return model.SignalEvent(
         encode_cursor(number),
         ExecutionId.of(partition, ident),
         signal,
@@ -70,11 +64,11 @@ def effect_of(stored: str) -> str:
     return "Buffered" if stored.startswith("buffered") else stored
 
 
-def operator_event(row: Row) -> OperatorEvent:
+def operator_event(row: Row) -> model.OperatorEvent:
     number, ident, kind, details, at, partition, _, _ = row
     decoded = json.loads(details) if details else {}
     if not isinstance(decoded, dict):
         raise TypeError("details: not an object")
-    return OperatorEvent(
+    return model.OperatorEvent(
         encode_cursor(number), ident, ExecutionId.of(partition, ident), kind, decoded, at
     )

@@ -10,7 +10,7 @@ from flowfabric.codec import frame_id
 from flowfabric.engine import validation
 from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.core import Core
-from flowfabric.engine.events.subscriptions import Subscription, Subscriptions
+from flowfabric.engine.events import subscriptions
 from flowfabric.engine.streams.streams import FOLLOWED_PAGE, Page, Streams, key_of, visible
 from flowfabric.engine.workers.steps import Steps
 from flowfabric.errors import StreamBackpressure, invalid
@@ -24,27 +24,22 @@ OUTCOME_POLL_S = 5.0
 """The outcome is read again after this time, in case a wake-up is lost."""
 MAX_EVENTS = 1_000
 MAX_POLLED_LANES = 256
+CHANNELS: dict[Channel, subscriptions.EventChannel[Any]] = {
+    each.channel: each
+    for each in (
+        subscriptions.COMPLETIONS,
+        subscriptions.LEASES,
+        subscriptions.OPERATORS,
+        subscriptions.SIGNALS,
+    )
+}
 ReadPage = Callable[[int, str], Awaitable[FollowedPage]]
 
 
 class LongPoll:
-    """Waits in bounded calls, for clients that cannot be called back."""
-
-    def __init__(
-        self,
-        core: Core,
-        subscriptions: Subscriptions,
-        streams: Streams,
-        steps: Steps,
-        idle_poll: IdlePoll,
-    ) -> None:
+    def __init__(self, core: Core, streams: Streams, steps: Steps, idle_poll: IdlePoll) -> None:
         self._store = core.store
-        self._subscriptions, self._streams, self._steps, self._idle_poll = (
-            subscriptions,
-            streams,
-            steps,
-            idle_poll,
-        )
+        self._streams, self._steps, self._idle_poll = streams, steps, idle_poll
 
     async def wait_for_work(
         self,
@@ -108,7 +103,9 @@ class LongPoll:
         """Events after a cursor; waits up to `wait_ms` for the first. An empty cursor means now."""
         size = validation.whole(limit, "limit", 1, MAX_EVENTS)
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
-        subscription = await self._channel(channel)(cursor, wanted)
+        subscription = await subscriptions.subscribe(
+            self._store, CHANNELS[Channel(channel)], cursor, wanted
+        )
         trimmed = False
         try:
             events = await subscription.page(size, wait_s) if cursor else []
@@ -117,17 +114,6 @@ class LongPoll:
             subscription.pass_over_trimmed()
             events = await subscription.page(size, 0)
         return EventPage(**{channel.value: events}, cursor=subscription.cursor, trimmed=trimmed)
-
-    def _channel(
-        self, channel: Channel
-    ) -> Callable[[bytes, ScannerFilter | None], Subscription[Any]]:
-        found: dict[Channel, Callable[[bytes, ScannerFilter | None], Subscription[Any]]] = {
-            Channel.COMPLETIONS: self._subscriptions.subscribe_completion,
-            Channel.LEASES: self._subscriptions.subscribe_lease_history,
-            Channel.SIGNALS: self._subscriptions.subscribe_signal_delivery,
-            Channel.OPERATORS: self._subscriptions.subscribe_operator_events,
-        }
-        return found[Channel(channel)]
 
     async def read_followed(
         self,

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
-from flowfabric.engine.core import Core
 from flowfabric.engine.events import event_rows
 from flowfabric.engine.filters import checked_filter, tagged
+from flowfabric.engine.snapshots import load_rows
 from flowfabric.errors import (
     EngineError,
     StreamBackpressure,
@@ -27,11 +29,8 @@ from flowfabric.model.event import (
     LEASE_EVENTS,
     OPERATOR_EVENTS,
     SIGNAL_EVENTS,
-    CompletionEvent,
-    LeaseEvent,
-    OperatorEvent,
+    Channel,
     ScannerFilter,
-    SignalEvent,
 )
 from flowfabric.store.port import CATCH_UP_PAGE, EVENT_PAGE, Get, GetAll, Row, Store
 
@@ -39,8 +38,6 @@ log = logging.getLogger("flowfabric.subscriptions")
 
 IDLE_POLL_S = 5.0
 FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES = 0.2, 1.0, 10
-NAMESPACE_AT, INSTANCE_TAG_AT = -2, -1
-"""The position of these columns in the rows of every outbox."""
 T = TypeVar("T")
 
 
@@ -62,7 +59,7 @@ class EventStream(Protocol[Event_co]):
     @property
     def cursor(self) -> bytes: ...
 
-    def __await__(self) -> Generator[Any, None, EventStream[Event_co]]: ...
+    def __await__(self) -> Generator[object, None, EventStream[Event_co]]: ...
 
     def __aiter__(self) -> AsyncIterator[Event_co]: ...
 
@@ -107,7 +104,7 @@ class Subscription(Generic[Event]):
             return self._delivered
         return b"" if self._position is None else encode_cursor(self._position)
 
-    def __await__(self) -> Generator[Any, None, Subscription[Event]]:
+    def __await__(self) -> Generator[object, None, Subscription[Event]]:
         return self._start().__await__()
 
     async def _start(self) -> Subscription[Event]:
@@ -198,7 +195,7 @@ class Subscription(Generic[Event]):
         then on is reported.
         """
         read = Get("ff_outbox_trim", (self._channel,), ("event_id",))
-        rows = (await self._retried(lambda: self._store.load((read,)))).rows[0]
+        rows = await self._retried(lambda: load_rows(self._store, read))
         after, known, first = self._position, self._trimmed, self._trim_unknown
         assert after is not None
         self._trimmed = next((trimmed for (trimmed,) in rows), 0)
@@ -223,26 +220,23 @@ class Subscription(Generic[Event]):
     async def _filtered(self, rows: list[Row]) -> list[Event]:
         wanted = self._wanted
         if wanted.namespace is not None:
-            rows = [row for row in rows if row[NAMESPACE_AT] == wanted.namespace]
+            rows = [row for row in rows if _last_two(row)[0] == wanted.namespace]
         if wanted.instance_tag is None:
             return self._decoded(rows)
         key, value = wanted.instance_tag
         if key == INSTANCE_TAG_KEY:
-            return self._decoded([row for row in rows if row[INSTANCE_TAG_AT] == value])
+            return self._decoded([row for row in rows if _last_two(row)[1] == value])
         return await self._tagged(self._decoded(rows), key, value)
 
     async def _tagged(self, events: list[Event], key: str, value: str) -> list[Event]:
         """By the current tags of the executions, with one read per page."""
         if not events:
             return []
-        subjects = list(
-            {(event.execution_id.partition_index, event.execution_id.uuid) for event in events}
-        )
+        subjects = list({event.execution_id.key for event in events})
         asked = GetAll("ff_exec_core", subjects, ("partition_key", "execution_id", "tags"))
-        loaded = await self._retried(lambda: self._store.load((asked,)))
-        (rows,) = loaded.rows
+        rows = await self._retried(lambda: load_rows(self._store, asked))
         known = {(partition, uid) for partition, uid, tags in rows if tagged(tags, key, value)}
-        return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in known]
+        return [event for event in events if event.execution_id.key in known]
 
     def _decoded(self, rows: list[Row]) -> list[Event]:
         decode = self._decode
@@ -264,51 +258,37 @@ class Subscription(Generic[Event]):
             return None
 
 
-class Subscriptions:
-    """Subscriptions to the event channels."""
+def _last_two(row: Row) -> Sequence[str | None]:
+    """Every outbox ends with the namespace and the instance tag of the execution."""
+    *_, namespace, instance_tag = row
+    return namespace, instance_tag
 
-    def __init__(self, core: Core) -> None:
-        self._core, self._store = core, core.store
 
-    def subscribe_lease_history(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[LeaseEvent]:
-        """Events of leases acquired, renewed, expired, reclaimed and revoked."""
-        return self._subscribe(
-            LEASE_EVENTS, "subscribe_lease_history", cursor, wanted, event_rows.lease_event
-        )
+class EventChannel(Struct, Generic[Event], frozen=True):
+    """A channel of the outbox. `operation` subscribes to it; `outbox` is its table."""
 
-    def subscribe_completion(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[CompletionEvent]:
-        """An event per execution that ended."""
-        return self._subscribe(
-            COMPLETION_EVENTS, "subscribe_completion", cursor, wanted, event_rows.completion_event
-        )
+    channel: Channel
+    operation: str
+    outbox: str
+    decode: Callable[[Row], Event]
 
-    def subscribe_operator_events(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[OperatorEvent]:
-        """Actions of operators."""
-        return self._subscribe(
-            OPERATOR_EVENTS, "subscribe_operator_events", cursor, wanted, event_rows.operator_event
-        )
 
-    def subscribe_signal_delivery(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> Subscription[SignalEvent]:
-        """Accepted signals and their effects."""
-        return self._subscribe(
-            SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event
-        )
+LEASES = EventChannel(
+    Channel.LEASES, "subscribe_lease_history", LEASE_EVENTS, event_rows.lease_event
+)
+COMPLETIONS = EventChannel(
+    Channel.COMPLETIONS, "subscribe_completion", COMPLETION_EVENTS, event_rows.completion_event
+)
+OPERATORS = EventChannel(
+    Channel.OPERATORS, "subscribe_operator_events", OPERATOR_EVENTS, event_rows.operator_event
+)
+SIGNALS = EventChannel(
+    Channel.SIGNALS, "subscribe_signal_delivery", SIGNAL_EVENTS, event_rows.signal_event
+)
 
-    def _subscribe(
-        self,
-        channel: str,
-        op: str,
-        cursor: bytes,
-        wanted: ScannerFilter | None,
-        decode: Callable[[Row], Event],
-    ) -> Subscription[Event]:
-        after = decode_cursor(cursor, f"{self._store.label}.{op}")
-        return Subscription(self._store, channel, after, checked_filter(wanted), decode)
+
+def subscribe(
+    store: Store, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+) -> Subscription[Event]:
+    after = decode_cursor(cursor, f"{store.label}.{channel.operation}")
+    return Subscription(store, channel.outbox, after, checked_filter(wanted), channel.decode)

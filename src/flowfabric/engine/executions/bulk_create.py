@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from flowfabric.engine import validation
-from flowfabric.engine.executions.duplicates import Duplicates, lane_closed
-from flowfabric.engine.snapshots import load_all
-from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import (
     MAX_PAYLOAD_BYTES,
     Created,
     CreateExecutionArgs,
     Duplicate,
-    Lane,
 )
 from flowfabric.model.policy import ExecutionPolicy, parse_policy
-from flowfabric.plan import Applied
-from flowfabric.rules.executions.create import Creation
-from flowfabric.store.port import GetAll, Store
 
 Results = list[Created | Duplicate]
 
@@ -86,72 +77,7 @@ def is_like(args: CreateExecutionArgs, first: CreateExecutionArgs) -> bool:
     )
 
 
-class BulkCreate:
-    """Commits many planned creates."""
-
-    def __init__(
-        self,
-        store: Store,
-        duplicates: Duplicates,
-        create_one: Callable[[CreateExecutionArgs], Awaitable[Created | Duplicate]],
-    ) -> None:
-        self._store, self._duplicates, self._create_one = store, duplicates, create_one
-
-    async def check_lanes(
-        self,
-        lanes: Collection[str],
-        creations: Sequence[Creation],
-        many: Sequence[CreateExecutionArgs],
-    ) -> None:
-        """Raises for a new execution of a closed lane. With one lane, the commits decide that."""
-        if len(lanes) < 2:
-            return
-        read = GetAll("ff_lane_registry", [(lane,) for lane in lanes])
-        found = await load_all(self._store, read, Lane)
-        closed = {lane.lane_id: lane for lane in found if lane.is_closed}
-        for creation, args in zip(creations, many, strict=True):
-            if args.lane_id in closed:
-                existing = await self._duplicates.find(creation, args)
-                if existing.duplicate is None:
-                    raise lane_closed(closed[args.lane_id])
-
-    async def create(
-        self, creations: list[Creation], many: Sequence[CreateExecutionArgs]
-    ) -> Results:
-        """Commits adjacent creates without a key together; one with a key takes the key first."""
-        if all(creation.key is None for creation in creations):
-            return await self._create_plain(creations, many)
-        results: Results = []
-        pairs = zip(creations, many, strict=True)
-        for is_plain, group in groupby(pairs, key=lambda pair: pair[0].key is None):
-            plain, several = zip(*group, strict=True)
-            if is_plain:
-                results += await self._create_plain(plain, several)
-                continue
-            for distinct in _distinct_runs(several):
-                results += await asyncio.gather(*map(self._create_one, distinct))
-        return results
-
-    async def _create_plain(
-        self, creations: Sequence[Creation], many: Sequence[CreateExecutionArgs]
-    ) -> Results:
-        answers = await self._store.commit_many([creation.plan for creation in creations])
-        if all(isinstance(answer, Applied) for answer in answers):
-            return [creation.result for creation in creations]
-        results: Results = []
-        for creation, args, answer in zip(creations, many, answers, strict=True):
-            if isinstance(answer, Applied):
-                results.append(creation.result)
-            elif isinstance(answer, TransportError) and answer.doubtful:
-                results.append(await self._duplicates.resolve_lost(creation, args, answer))
-            elif isinstance(answer, Exception):
-                raise answer
-            else:
-                results.append(await self._duplicates.resolve(creation, args))
-        return results
-
-
-def _distinct_runs(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:
+def distinct_runs(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:
     """Cut before a repeated id or key, so that the first create with it wins."""
     runs: list[list[CreateExecutionArgs]] = [[]]
     seen: set[object] = set()

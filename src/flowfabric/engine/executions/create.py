@@ -1,37 +1,145 @@
-"""Creates of executions."""
+"""Creates of executions, and the answers of creates that are refused or lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import repeat
+import asyncio
+from collections.abc import Collection, Sequence
+from itertools import count, groupby, repeat
 from uuid import UUID
+
+from msgspec import Struct
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.core import Core
-from flowfabric.engine.executions.bulk_create import BulkCreate, checked_runs
-from flowfabric.engine.executions.duplicates import Duplicates
+from flowfabric.engine.executions.bulk_create import checked_runs, distinct_runs
 from flowfabric.engine.executions.lanes import Lanes
-from flowfabric.errors import TransportError, ValidationError, ValidationKind, invalid
-from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
+from flowfabric.engine.snapshots import load_all, load_rows
+from flowfabric.errors import (
+    EngineError,
+    StateError,
+    StateKind,
+    TransportError,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
+    Created,
+    CreateExecutionArgs,
+    Duplicate,
+    Lane,
+)
 from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
 from flowfabric.plan import Applied
 from flowfabric.rules.executions import create
 from flowfabric.rules.executions.create import Creation
 from flowfabric.rules.limits.limit_scopes import NOTHING, attached, limits_named, unknown
+from flowfabric.store.port import Get, GetAll, Read
 
+Results = list[Created | Duplicate]
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
 
 
-class CreateExecutions:
-    """Creates executions, one or many at once."""
+class KeyRow(Struct, frozen=True):
+    """A row of `ff_idempotency`."""
 
+    namespace: str
+    idempotency_key: str
+    partition_key: int
+    execution_id: UUID
+    expires_at_ms: int | None
+    digest: str | None
+
+
+class Existing(Struct, frozen=True):
+    """The answer of a repeated create, or the holder of an expired key that can be taken over."""
+
+    duplicate: Duplicate | None = None
+    expired_holder: ExecutionId | None = None
+
+
+class Duplicates:
+    """Resolves creates that the store refused."""
+
+    def __init__(self, core: Core, lanes: Lanes) -> None:
+        self._core, self._store, self._lanes = core, core.store, lanes
+
+    async def resolve(
+        self, creation: Creation, args: CreateExecutionArgs, *, doubtful: bool = False
+    ) -> Created | Duplicate:
+        """Answers a refused create: the id or the key is taken, or the lane is closed.
+
+        An expired key is taken over. A `doubtful` create, whose answer was lost, may be applied at
+        any time, so the holder of the id may be this very create.
+        """
+        for tries in count(1):
+            existing = await self.find(creation, args)
+            if existing.duplicate is not None:
+                is_own = doubtful and await self._was_applied(creation, args)
+                return creation.result if is_own else existing.duplicate
+            lane = await self._lanes.read_lane(args.lane_id)
+            if lane is not None and lane.is_closed:
+                raise lane_closed(lane)
+            key = creation.key
+            if key is not None and existing.expired_holder is not None:
+                key = create.retake(key, existing.expired_holder)
+            plans = (creation.plan,) if key is None else (key, creation.plan)
+            if isinstance(await self._store.commit_together(plans), Applied):
+                return creation.result
+            await self._core.pause(tries)
+        raise AssertionError("the last pause raises")
+
+    async def resolve_lost(
+        self, creation: Creation, args: CreateExecutionArgs, lost: TransportError
+    ) -> Created | Duplicate:
+        """Answers a create whose answer was lost; raises `lost` if that is not possible."""
+        try:
+            return await self.resolve(creation, args, doubtful=True)
+        except EngineError as error:
+            raise lost from error
+
+    async def find(self, creation: Creation, args: CreateExecutionArgs) -> Existing:
+        ident = creation.result.execution_id
+        reads: list[Read] = [Get("ff_exec_core", ident.key, ("execution_id",))]
+        if args.idempotency_key:
+            reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
+        loaded = await self._store.load(reads)
+        same_id, *keyed = loaded.rows
+        taken = next((KeyRow(*row) for rows in keyed for row in rows), None)
+        duplicate = Duplicate(ident) if same_id else None
+        if taken is None:
+            return Existing(duplicate)
+        holder = ExecutionId.of(taken.partition_key, taken.execution_id)
+        is_in_time = create.is_in_time(taken.expires_at_ms, loaded.now_ms)
+        if is_in_time or await self._has_key(holder, args):
+            return Existing(Duplicate(holder, taken.digest if args.key_digest else None))
+        return Existing(duplicate, holder)
+
+    async def _was_applied(self, creation: Creation, args: CreateExecutionArgs) -> bool:
+        """The row has the moment and the payload of this create."""
+        key, columns = creation.result.execution_id.key, ("created_at_ms", "payload")
+        rows = await load_rows(self._store, Get("ff_exec_core", key, columns))
+        return rows == [(creation.created_at_ms, args.input_payload)]
+
+    async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
+        columns = ("namespace", "idempotency_key")
+        rows = await load_rows(self._store, Get("ff_exec_core", ident.key, columns))
+        return rows == [(args.namespace, args.idempotency_key)]
+
+
+def lane_closed(lane: Lane) -> StateError:
+    return StateError(StateKind.LANE_CLOSED, f"lane {lane.lane_id!r} is {lane.state}")
+
+
+class CreateExecutions:
     def __init__(self, core: Core, lanes: Lanes, limit_cache: LimitCache) -> None:
         self._core, self._store = core, core.store
         self._lanes, self._limit_cache = lanes, limit_cache
         self._duplicates = Duplicates(core, lanes)
-        self._bulk = BulkCreate(core.store, self._duplicates, self.create_execution)
 
     def _inside(self, connection: object) -> CreateExecutions:
         """The same part over the store inside a transaction of the caller."""
@@ -70,7 +178,7 @@ class CreateExecutions:
 
     async def create_executions(
         self, many: Sequence[CreateExecutionArgs], *, connection: object = None
-    ) -> list[Created | Duplicate]:
+    ) -> Results:
         """Creates many executions and answers for each, in order, as `create_execution` does.
 
         Creates nothing if one is invalid or one of their lanes is closed. If a lane closes
@@ -90,10 +198,10 @@ class CreateExecutions:
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
             first = create.create(run.first, run.policy, now, limited)
             creations += (first, *create.repeated(first, run.others))
-        await self._bulk.check_lanes(lanes, creations, many)
+        await self._check_lanes(lanes, creations, many)
         await self._register(lanes)
         try:
-            return await self._bulk.create(creations, many)
+            return await self._create_all(creations, many)
         except TransportError as error:
             if error.doubtful or len(creations) == 1:
                 raise
@@ -101,6 +209,59 @@ class CreateExecutions:
             raise TransportError(
                 error.backend, text, backend_kind=error.backend_kind, doubtful=True
             ) from error
+
+    async def _check_lanes(
+        self,
+        lanes: Collection[str],
+        creations: Sequence[Creation],
+        many: Sequence[CreateExecutionArgs],
+    ) -> None:
+        """Raises for a new execution of a closed lane. With one lane, the commits decide that."""
+        if len(lanes) < 2:
+            return
+        read = GetAll("ff_lane_registry", [(lane,) for lane in lanes])
+        found = await load_all(self._store, read, Lane)
+        closed = {lane.lane_id: lane for lane in found if lane.is_closed}
+        for creation, args in zip(creations, many, strict=True):
+            if args.lane_id in closed:
+                existing = await self._duplicates.find(creation, args)
+                if existing.duplicate is None:
+                    raise lane_closed(closed[args.lane_id])
+
+    async def _create_all(
+        self, creations: list[Creation], many: Sequence[CreateExecutionArgs]
+    ) -> Results:
+        """Commits adjacent creates without a key together; one with a key takes the key first."""
+        if all(creation.key is None for creation in creations):
+            return await self._create_plain(creations, many)
+        results: Results = []
+        pairs = zip(creations, many, strict=True)
+        for is_plain, group in groupby(pairs, key=lambda pair: pair[0].key is None):
+            plain, several = zip(*group, strict=True)
+            if is_plain:
+                results += await self._create_plain(plain, several)
+                continue
+            for distinct in distinct_runs(several):
+                results += await asyncio.gather(*map(self.create_execution, distinct))
+        return results
+
+    async def _create_plain(
+        self, creations: Sequence[Creation], many: Sequence[CreateExecutionArgs]
+    ) -> Results:
+        answers = await self._store.commit_many([creation.plan for creation in creations])
+        if all(isinstance(answer, Applied) for answer in answers):
+            return [creation.result for creation in creations]
+        results: Results = []
+        for creation, args, answer in zip(creations, many, answers, strict=True):
+            if isinstance(answer, Applied):
+                results.append(creation.result)
+            elif isinstance(answer, TransportError) and answer.doubtful:
+                results.append(await self._duplicates.resolve_lost(creation, args, answer))
+            elif isinstance(answer, Exception):
+                raise answer
+            else:
+                results.append(await self._duplicates.resolve(creation, args))
+        return results
 
     async def _register(self, lanes: set[str]) -> None:
         for lane in lanes:

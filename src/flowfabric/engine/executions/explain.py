@@ -6,33 +6,19 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import starmap
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model import explanation
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
-from flowfabric.model.explanation import (
-    MAX_ADMITTED_SEEN,
-    MAX_AHEAD,
-    MAX_BUDGETS_SEEN,
-    MAX_DIMENSIONS_SEEN,
-    MAX_EDGES_SEEN,
-    MAX_LISTED,
-    MAX_WAITPOINTS_SEEN,
-    MAX_WORKERS_SEEN,
-    Awaited,
-    Budget,
-    Explanation,
-    Looked,
-    Parent,
-    Quota,
-)
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.queue_stats import LONG_WRITING_MS, LongWriter
 from flowfabric.model.quota import DEFAULT_DIMENSION
@@ -66,44 +52,33 @@ class _Waitpoint(Struct, frozen=True):
 
 
 class Explain:
-    """Answers why an execution does not run."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
-    async def explain_execution(self, execution: ExecutionId) -> Explanation:
+    async def explain_execution(self, execution: ExecutionId) -> explanation.Explanation:
         """The reasons why it is not running, in the order in which they must end, with facts."""
         ident = execution_id(execution)
-        key = (ident.partition_index, ident.uuid)
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        key, owner, columns = ident.key, ident.owner, _Waitpoint.__struct_fields__
+        downstream = {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}
         reads: tuple[Read, ...] = (
             Get("ff_exec_core", key, CORE_COLUMNS),
             Scan("last_attempt", owner, limit=1),
             Get("ff_suspension_current", key),
-            Scan(
-                "waitpoints_of",
-                owner,
-                limit=MAX_WAITPOINTS_SEEN,
-                columns=_Waitpoint.__struct_fields__,
-            ),
-            Scan(
-                "edges_in",
-                {"partition_key": ident.partition_index, "downstream_eid": ident.uuid},
-                limit=MAX_EDGES_SEEN,
-            ),
+            Scan("waitpoints_of", owner, limit=explanation.MAX_WAITPOINTS_SEEN, columns=columns),
+            Scan("edges_in", downstream, limit=explanation.MAX_EDGES_SEEN),
         )
         loaded = await self._store.load(reads)
         found, attempts, suspensions, waitpoints, edges = loaded.rows
         stored = next((from_core_row(row) for row in found), None)
         if stored is None:
             raise NotFound("execution", ident)
-        looked = Looked(
+        looked = explanation.Looked(
             loaded.now_ms,
             stored,
-            attempt=next((Attempt(*row) for row in attempts), None),
-            suspension=next((s for row in suspensions if (s := Suspension(*row)).is_open), None),
-            waitpoints=tuple(_awaited(w) for row in waitpoints if (w := _Waitpoint(*row)).is_open),
-            edges=tuple(Edge(*row) for row in edges),
+            attempt=next(starmap(Attempt, attempts), None),
+            suspension=next((s for s in starmap(Suspension, suspensions) if s.is_open), None),
+            waitpoints=tuple(_awaited(w) for w in starmap(_Waitpoint, waitpoints) if w.is_open),
+            edges=tuple(starmap(Edge, edges)),
             writer=await self.events_held_back_by(),
         )
         if not explain.looks_ahead(stored):
@@ -115,7 +90,7 @@ class Explain:
         found = await self._store.longest_writer()
         return found if found is not None and found.for_ms >= LONG_WRITING_MS else None
 
-    async def _with_obstacles(self, looked: Looked) -> Looked:
+    async def _with_obstacles(self, looked: explanation.Looked) -> explanation.Looked:
         """Adds what can keep a waiting execution from a worker: its queue, limits and parents."""
         execution, now = looked.execution, looked.now_ms
         reads = {**_lane_reads(execution), **_parent_reads(execution, looked)}
@@ -123,47 +98,43 @@ class Explain:
         rows: dict[str, list[Row]] = defaultdict(list)
         rows.update(zip(reads, (await self._store.load(tuple(reads.values()))).rows, strict=True))
         queue = [ident for (ident,) in rows["ready"]]
-        return Looked(
-            now,
-            execution,
-            looked.attempt,
-            next((Lane(*row) for row in rows["lane"]), None),
-            tuple(w for row in rows["workers"] if (w := WorkerInfo(*row)).expires_at_ms > now),
-            looked.suspension,
-            looked.waitpoints,
-            next((EdgeGroup(*row) for row in rows["group"]), None),
-            looked.edges,
-            tuple(
-                Parent(ExecutionId.of(partition, ident), kind, state)
+        return structs.replace(
+            looked,
+            lane=next(starmap(Lane, rows["lane"]), None),
+            workers=tuple(w for w in starmap(WorkerInfo, rows["workers"]) if w.expires_at_ms > now),
+            group=next(starmap(EdgeGroup, rows["group"]), None),
+            parents=tuple(
+                explanation.Parent(ExecutionId.of(partition, ident), kind, state)
                 for partition, ident, kind, state in rows["parents"]
             ),
-            tuple(_budget(row, rows["usage"]) for row in sorted(rows["budgets"])),
-            next((_quota(row, rows) for row in rows["quota"]), None),
-            queue.index(execution.execution_id) if execution.execution_id in queue else None,
-            looked.writer,
+            budgets=tuple(_budget(row, rows["usage"]) for row in sorted(rows["budgets"])),
+            quota=next((_quota(row, rows) for row in rows["quota"]), None),
+            ahead=queue.index(execution.execution_id) if execution.execution_id in queue else None,
         )
 
 
 def _lane_reads(execution: Execution) -> dict[str, Read]:
     reads: dict[str, Read] = {
         "lane": Get("ff_lane_registry", (execution.lane_id,)),
-        "workers": Scan("workers", {"namespace": execution.namespace}, limit=MAX_WORKERS_SEEN),
+        "workers": Scan(
+            "workers", {"namespace": execution.namespace}, limit=explanation.MAX_WORKERS_SEEN
+        ),
     }
     if explain.is_ready(execution):
-        queue = {
-            "lane_id": execution.lane_id,
-            "namespace": execution.namespace,
-            "gate": execution.gate,
-        }
-        reads["ready"] = Scan("ready", queue, limit=MAX_AHEAD + 1, columns=("execution_id",))
+        queue = {field: getattr(execution, field) for field in ("lane_id", "namespace", "gate")}
+        reads["ready"] = Scan(
+            "ready", queue, limit=explanation.MAX_AHEAD + 1, columns=("execution_id",)
+        )
     return reads
 
 
-def _parent_reads(execution: Execution, looked: Looked) -> dict[str, Read]:
+def _parent_reads(execution: Execution, looked: explanation.Looked) -> dict[str, Read]:
     if not looked.edges or execution.flow_id is None:
         return {}
     partition = execution.partition_key
-    upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
+    upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][
+        : explanation.MAX_LISTED
+    ]
     return {
         "group": Get("ff_edge_group", (partition, execution.flow_id, execution.execution_id)),
         "parents": GetAll("ff_exec_core", [(partition, each) for each in upstream], _PARENT),
@@ -172,18 +143,18 @@ def _parent_reads(execution: Execution, looked: Looked) -> dict[str, Read]:
 
 def _budget_reads(execution: Execution) -> dict[str, Read]:
     blocked_on = (execution.blocked_on or "").rpartition(":")[2]
-    named = _uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], blocked_on))
+    named = _uuids((*execution.budget_ids[: explanation.MAX_BUDGETS_SEEN], blocked_on))
     budgets = [(ident,) for ident in dict.fromkeys(named)]
     if not budgets:
         return {}
     return {
         "budgets": GetAll("ff_budget_policy", budgets, _BUDGET),
-        "usage": ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE),
+        "usage": ScanAll("usage_of", budgets, explanation.MAX_DIMENSIONS_SEEN, _USAGE),
     }
 
 
 def _quota_reads(execution: Execution, now: int) -> dict[str, Read]:
-    quota, most = execution.quota_policy_id, MAX_ADMITTED_SEEN
+    quota, most = execution.quota_policy_id, explanation.MAX_ADMITTED_SEEN
     if quota is None:
         return {}
     group, ids = {"quota_policy_id": quota}, ("execution_id",)
@@ -203,16 +174,18 @@ def _uuids(texts: Iterable[str]) -> Iterator[UUID]:
             yield UUID(text)
 
 
-def _awaited(waitpoint: _Waitpoint) -> Awaited:
+def _awaited(waitpoint: _Waitpoint) -> explanation.Awaited:
     names = tuple(json.loads(waitpoint.required_signal_names))
-    return Awaited(waitpoint.waitpoint_id, waitpoint.waitpoint_key, names[:MAX_LISTED])
+    return explanation.Awaited(
+        waitpoint.waitpoint_id, waitpoint.waitpoint_key, names[: explanation.MAX_LISTED]
+    )
 
 
-def _budget(row: Row, usage: list[Row]) -> Budget:
+def _budget(row: Row, usage: list[Row]) -> explanation.Budget:
     budget_id, policy, resets_at_ms, scope_type, scope_id = row
     used = {dimension: value for owner, dimension, value in usage if owner == budget_id}
     named = scope_id if scope_type == "name" else ""
-    return Budget(str(budget_id), _limits(policy), used, resets_at_ms, named)
+    return explanation.Budget(str(budget_id), _limits(policy), used, resets_at_ms, named)
 
 
 def _limits(policy: str) -> dict[str, int]:
@@ -221,10 +194,10 @@ def _limits(policy: str) -> dict[str, int]:
     return {str(name): limit for name, limit in (hard or {}).items() if isinstance(limit, int)}
 
 
-def _quota(row: Row, rows: Mapping[str, list[Row]]) -> Quota:
+def _quota(row: Row, rows: Mapping[str, list[Row]]) -> explanation.Quota:
     held = {ident for (ident,) in (*rows["held"], *rows["reserved"])}
     window = tuple(admitted_at_ms for (admitted_at_ms,) in rows["window"])
     quota_id, window_s, most_in_window, most_at_once, closed_until_ms = row
-    return Quota(
+    return explanation.Quota(
         quota_id, window_s, most_in_window, most_at_once, closed_until_ms, window, len(held)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import load_all, load_one
+from flowfabric.engine.snapshots import full_page, load_all, load_one
 from flowfabric.errors import invalid
 from flowfabric.ids import lane_id
 from flowfabric.model.execution import Lane, Page
@@ -51,6 +51,5 @@ class Lanes:
     async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page[str]:
         size = validation.limit(limit, 10_000)
         after = None if cursor is None else (lane_id(cursor, "cursor"),)
-        read = Scan("lanes", after=after, limit=size + 1 if size else 0, columns=("lane_id",))
-        lanes = await load_all(self._store, read, str)
-        return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)
+        read = Scan("lanes", after=after, limit=size + 1, columns=("lane_id",))
+        return Page(*full_page(await load_all(self._store, read, str), size))

@@ -6,17 +6,8 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, name, tag_key, tag_key_is_valid
+from flowfabric.model import execution as model
 from flowfabric.model.attempt import RetryScheduled
-from flowfabric.model.execution import (
-    AlreadyTerminal,
-    Blocked,
-    CancelExecutionArgs,
-    Cancelled,
-    Changed,
-    ChangePriorityArgs,
-    Expired,
-    LuaRejected,
-)
 from flowfabric.model.state import ExpirePhase
 from flowfabric.rules.claims import grants
 from flowfabric.rules.executions import operator_actions, time_limits
@@ -28,29 +19,25 @@ class OperatorActions:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
+    async def cancel_execution(self, args: model.CancelExecutionArgs) -> model.Cancelled:
         """Ends an execution in any state. A repeated cancel succeeds; any other end is an error."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
         validation.text(name(args.source, "source"), "source")
         validation.optional_timestamp(args.now, "now")
-        result: Cancelled = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: operator_actions.cancel(snapshot, args)
         )
-        return result
 
-    async def change_priority(self, args: ChangePriorityArgs) -> Changed:
+    async def change_priority(self, args: model.ChangePriorityArgs) -> model.Changed:
         """Changes the position of a waiting execution in its lane."""
         ident = execution_id(args.execution_id)
         validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
         validation.optional_timestamp(args.now, "now")
-        result: Changed = await self._core.decide(
+        return await self._core.decide(
             ident,
-            lambda snapshot: operator_actions.change_priority(
-                snapshot, args.new_priority, args.now
-            ),
+            lambda found: operator_actions.change_priority(found, args.new_priority, args.now),
         )
-        return result
 
     async def expire_execution(
         self,
@@ -59,26 +46,20 @@ class OperatorActions:
         *,
         partition: int | str | None = None,
         now: int | None = None,
-    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
+    ) -> model.Expired | RetryScheduled | model.AlreadyTerminal | None:
         """Ends an execution past its deadline, or an attempt past its timeout; None if not due.
 
         The policy may retry a timed-out attempt.
         """
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         try:
             kind = ExpirePhase(phase)
         except ValueError:
             raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
-        roll = self._core.random.random()
-        result: Expired | RetryScheduled | AlreadyTerminal | None = await self._core.decide(
-            ident,
-            lambda snapshot: time_limits.expire(
-                snapshot, kind, now, self._core.settings.default_retry_policy, roll
-            ),
+        default, roll = self._core.settings.default_retry_policy, self._core.random.random()
+        return await self._core.decide(
+            ident, lambda snapshot: time_limits.expire(snapshot, kind, now, default, roll)
         )
-        return result
 
     async def promote_delayed(
         self,
@@ -89,13 +70,10 @@ class OperatorActions:
         now: int | None = None,
     ) -> str:
         """Makes a delayed execution claimable when its delay is over; returns what was found."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
-        result: str = await self._core.decide(
+        ident = validation.target(execution, partition, now)
+        return await self._core.decide(
             ident, lambda snapshot: operator_actions.promote(snapshot, now)
         )
-        return result
 
     async def block_route(
         self,
@@ -105,16 +83,13 @@ class OperatorActions:
         *,
         partition: int | str | None = None,
         now: int | None = None,
-    ) -> Blocked | LuaRejected:
+    ) -> model.Blocked | model.LuaRejected:
         """Blocks a waiting execution, with a named reason."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
+        ident = validation.target(execution, partition, now)
         validation.text(reason_detail, "reason_detail")
-        validation.optional_timestamp(now, "now")
-        result: Blocked | LuaRejected = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
         )
-        return result
 
     async def unblock_execution(
         self,
@@ -125,9 +100,7 @@ class OperatorActions:
         now: int | None = None,
     ) -> None:
         """Unblocks an execution that is still blocked for the reason given."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         await self._core.decide(
             ident,
             lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),
@@ -152,7 +125,6 @@ class OperatorActions:
 
     async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
         checked = validation.tags(tags)
-        result: int = await self._core.decide(
+        return await self._core.decide(
             execution_id(execution), lambda snapshot: operator_actions.set_tags(snapshot, checked)
         )
-        return result

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import load_all
-from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
+from flowfabric.engine.snapshots import full_page, load_all
+from flowfabric.errors import Corruption, bad_input, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
+from flowfabric.model import execution as model
 from flowfabric.model.attempt import Attempt
-from flowfabric.model.execution import (
-    MAX_BULK_CREATE,
-    UNREADABLE,
-    AttemptRef,
-    Execution,
-    ExecutionContext,
-    ExecutionInfo,
-    ExecutionSnapshot,
-    LeaseView,
-    Page,
-    StateVector,
-    stored_tags,
-)
 from flowfabric.model.state import PublicState
 from flowfabric.rules.states import STATE_VALUES, is_ended, vector_of
 from flowfabric.store.port import GetAll, Scan
@@ -53,20 +42,18 @@ class _NamespaceColumns(Struct, frozen=True):
 
 
 class Queries:
-    """Reads of one execution, in every documented shape."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
-    async def describe_execution(self, execution: ExecutionId) -> ExecutionSnapshot | None:
+    async def describe_execution(self, execution: ExecutionId) -> model.ExecutionSnapshot | None:
         found = await self._core.snapshots.execution(execution_id(execution))
         if found is None:
             return None
         vector = _decoded(found)
         attempt = None
         if found.current_attempt_id is not None:
-            attempt = AttemptRef(found.current_attempt_id, found.attempt_index)
-        return ExecutionSnapshot(
+            attempt = model.AttemptRef(found.current_attempt_id, found.attempt_index)
+        return model.ExecutionSnapshot(
             found.id,
             found.flow_id,
             found.lane_id,
@@ -80,15 +67,15 @@ class Queries:
             found.created_at_ms,
             found.last_mutation_at,
             found.total_attempt_count,
-            dict(sorted(stored_tags(found.tags, found.id).items())),
+            dict(sorted(model.stored_tags(found.tags, found.id).items())),
         )
 
-    async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None:
+    async def read_execution_info(self, execution: ExecutionId) -> model.ExecutionInfo | None:
         found = await self._core.snapshots.execution(execution_id(execution))
         if found is None:
             return None
         vector = _decoded(found)
-        return ExecutionInfo(
+        return model.ExecutionInfo(
             found.id,
             found.namespace,
             found.lane_id,
@@ -108,10 +95,10 @@ class Queries:
         found = await self._core.snapshots.execution(execution_id(execution))
         return None if found is None else PublicState(_decoded(found).public_state)
 
-    async def read_execution_context(self, execution: ExecutionId) -> ExecutionContext:
+    async def read_execution_context(self, execution: ExecutionId) -> model.ExecutionContext:
         found = await self._must_read(execution, "read_execution_context")
-        return ExecutionContext(
-            found.payload or b"", found.execution_kind, stored_tags(found.tags, found.id)
+        return model.ExecutionContext(
+            found.payload or b"", found.execution_kind, model.stored_tags(found.tags, found.id)
         )
 
     async def read_current_attempt_index(self, execution: ExecutionId) -> int:
@@ -129,7 +116,7 @@ class Queries:
     async def get_execution_tag(self, execution: ExecutionId, key: str) -> str | None:
         wanted = tag_key(key)
         found = await self._core.snapshots.execution(execution_id(execution))
-        return None if found is None else stored_tags(found.tags, found.id).get(wanted)
+        return None if found is None else model.stored_tags(found.tags, found.id).get(wanted)
 
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None:
         found = await self._core.snapshots.execution(execution_id(execution))
@@ -139,9 +126,11 @@ class Queries:
         self, executions: Sequence[ExecutionId]
     ) -> dict[ExecutionId, str]:
         """The namespaces of the executions that exist."""
-        if len(executions) > MAX_BULK_CREATE:
-            raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
-        keys = [(ident.partition_index, ident.uuid) for ident in map(execution_id, executions)]
+        if len(executions) > model.MAX_BULK_CREATE:
+            raise invalid(
+                "executions", f"at most {model.MAX_BULK_CREATE} in one call", len(executions)
+            )
+        keys = [ident.key for ident in map(execution_id, executions)]
         columns = _NamespaceColumns.__struct_fields__
         found: list[_NamespaceColumns] = []
         for at in range(0, len(keys), READ_PAGE):
@@ -154,16 +143,15 @@ class Queries:
 
     async def list_attempts(
         self, execution: ExecutionId, after: int | None = None, limit: int = 100
-    ) -> Page[Attempt]:
+    ) -> model.Page[Attempt]:
         """The attempts of an execution in order, without lease ids, which are credentials."""
         ident = execution_id(execution)
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
-        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        read = Scan("attempts", group, position, limit=size + 1 if size else 0)
-        found = await load_all(self._store, read, Attempt)
-        page = [structs.replace(a, lease_id=None) for a in found[:size]]
-        return Page(page, page[-1].attempt_index if len(found) > size else None)
+        read = Scan("attempts", ident.owner, position, limit=size + 1)
+        items, last = full_page(await load_all(self._store, read, Attempt), size)
+        page = [structs.replace(attempt, lease_id=None) for attempt in items]
+        return model.Page(page, None if last is None else last.attempt_index)
 
     async def read_exec_core_fields(
         self, partition: int | str, execution: ExecutionId, names: Sequence[str]
@@ -180,18 +168,16 @@ class Queries:
         found = await self._core.snapshots.execution(ident) if names else None
         return {name: None if found is None else _as_text(found, str(name)) for name in names}
 
-    async def _must_read(self, execution: ExecutionId, op: str) -> Execution:
+    async def _must_read(self, execution: ExecutionId, op: str) -> model.Execution:
         ident = execution_id(execution)
         found = await self._core.snapshots.execution(ident)
         if found is None:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}"
-            )
+            raise bad_input(f"{op}: execution not found: {ident}")
         return found
 
     async def list_executions(
         self, partition: int | str, cursor: str | None = None, limit: int = 1_000
-    ) -> Page[ExecutionId]:
+    ) -> model.Page[ExecutionId]:
         """Ids of one partition in ascending order, strictly after the cursor."""
         index = partition_key(partition)
         size = validation.limit(limit, 1_000)
@@ -201,15 +187,13 @@ class Queries:
             if mark.partition_index != index:
                 raise invalid("cursor", f"an id of partition {index}", cursor)
             after = (mark.uuid,)
-        more = size + 1 if size else 0
-        scan = Scan(
-            "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
-        )
-        found = await load_all(self._store, scan, lambda uuid: ExecutionId.of(index, uuid))
-        return Page(found[:size], found[size - 1] if len(found) > size else None)
+        group, columns = {"partition_key": index}, ("execution_id",)
+        scan = Scan("executions", group, after, limit=size + 1, columns=columns)
+        found = await load_all(self._store, scan, partial(ExecutionId.of, index))
+        return model.Page(*full_page(found, size))
 
 
-def _decoded(execution: Execution) -> StateVector:
+def _decoded(execution: model.Execution) -> model.StateVector:
     """The state vector; an unknown value raises corruption that names the field."""
     vector = vector_of(execution)
     for field, words in STATE_VALUES.items():
@@ -220,12 +204,12 @@ def _decoded(execution: Execution) -> StateVector:
     return vector
 
 
-def _lease(execution: Execution) -> LeaseView | None:
+def _lease(execution: model.Execution) -> model.LeaseView | None:
     expires = execution.lease_expires_at_ms
     is_active = execution.lifecycle_phase == "active"
     if not is_active or execution.current_lease_id is None or expires is None:
         return None
-    return LeaseView(
+    return model.LeaseView(
         execution.lease_epoch,
         execution.current_worker_instance_id or "",
         expires,
@@ -235,14 +219,14 @@ def _lease(execution: Execution) -> LeaseView | None:
     )
 
 
-def _as_text(execution: Execution, field: str) -> str | None:
+def _as_text(execution: model.Execution, field: str) -> str | None:
     column = _ALIASES.get(field, field)
     if column not in execution.__struct_fields__ or column in _SECRET:
         return None
     value = getattr(execution, column)
     if value is None:
         return None
-    if value == UNREADABLE:
+    if value == model.UNREADABLE:
         raise Corruption(f"{column} cannot be read", execution.id)
     if isinstance(value, tuple):
         return ",".join(value)

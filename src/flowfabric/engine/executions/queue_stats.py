@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import load_all
@@ -56,25 +57,19 @@ class _Ready(Struct, frozen=True):
 
 
 class QueueCounts:
-    """Queue depths and the age of the oldest overdue timer."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
     async def census(self) -> QueueStats:
         """Executions that have not ended by lane and state, live workers, and pending cancels."""
         loaded = await self._store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
-        lanes = [lane for (lane,) in loaded.rows[0]]
+        lanes = [lane for rows in loaded.rows for (lane,) in rows]
+        alive = (loaded.now_ms + 1, "", "")
         per_lane = max(MAX_WAITING // max(len(lanes), 1), LEAST_WAITING)
         reads: list[Read] = [
             Tally("suspended", MAX_COUNTED, ("partition_key", "execution_id")),
             Tally("cancel_backlog_members", MAX_COUNTED, ("partition_key",)),
-            Scan(
-                "worker_expiry",
-                after=(loaded.now_ms + 1, "", ""),
-                limit=MAX_COUNTED,
-                columns=("namespace",),
-            ),
+            Scan("worker_expiry", {}, alive, None, MAX_COUNTED, ("namespace",)),
         ]
         reads += [Tally(index, MAX_COUNTED, ("lane_id",)) for index in _STATES]
         reads += [
@@ -142,12 +137,18 @@ class QueueCounts:
             if not after:
                 break
             reads = [
-                Scan("ready", _group(queue), at, limit=FRONT, columns=_Ready.__struct_fields__)
+                Scan(
+                    "ready",
+                    structs.asdict(queue),
+                    at,
+                    limit=FRONT,
+                    columns=_Ready.__struct_fields__,
+                )
                 for queue, at in after.items()
             ]
             loaded = await self._store.load(reads)
             for queue, rows in zip(tuple(after), loaded.rows, strict=True):
-                found = [_Ready(*row) for row in rows]
+                found = list(starmap(_Ready, rows))
                 waits = (loaded.now_ms - each.last_transition_at for each in found)
                 ages[queue.lane_id] = max([ages.get(queue.lane_id, 0), *waits])
                 if len(found) < FRONT:
@@ -155,7 +156,3 @@ class QueueCounts:
                 else:
                     after[queue] = (found[-1].priority, *_LAST)
         return ages
-
-
-def _group(queue: _Queue) -> dict[str, str]:
-    return {"lane_id": queue.lane_id, "namespace": queue.namespace, "gate": queue.gate}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
-from flowfabric.errors import Contention, ContentionKind
+from flowfabric.engine.snapshots import pages
+from flowfabric.errors import Contention, ContentionKind, NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import BackendTag, Handle, HandleFields, HandleKind
+from flowfabric.store.port import Get, Scan, Store
 
 MAX_FACTS = 50_000
 MAX_EPOCH = 2**63 - 1
+PAGE = 500
 
 
 class LeaseFacts(Struct, frozen=True, gc=False):
@@ -74,3 +79,34 @@ class LeaseCache:
         stale = [key for key, known in self._facts.items() if known.fields.execution_id == ident]
         for opaque in stale:
             del self._facts[opaque]
+
+
+class _LeaseEvent(Struct, frozen=True):
+    event_id: int
+    lease_id: UUID | str | None
+
+
+async def check_granted(store: Store, lease: HandleFields) -> None:
+    """Raises unless the execution has had this lease.
+
+    An attempt names its last lease, the lease events name all of them.
+    """
+    ident, key = lease.execution_id, lease.execution_id.key
+    loaded = await store.load(
+        (
+            Get("ff_exec_core", key, ("execution_id",)),
+            Get("ff_attempt", (*key, lease.attempt_index), ("lease_id",)),
+        )
+    )
+    execution, attempt = loaded.rows
+    if not execution:
+        raise NotFound("execution", ident)
+    if any(lease_id == lease.lease_id for (lease_id,) in attempt):
+        return
+    wanted = str(lease.lease_id)
+    group, columns = {"execution_id": ident.uuid}, _LeaseEvent.__struct_fields__
+    scan = Scan("lease_events_of", group, limit=PAGE, columns=columns)
+    async for page in pages(store, scan, _LeaseEvent):
+        if any(str(event.lease_id) == wanted for event in page):
+            return
+    raise Contention(ContentionKind.LEASE_CONFLICT)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.claimed_rows import claimed_at
-from flowfabric.engine.claims.claimer import claimer_of
+from flowfabric.engine.claims.claimer import claimed_at, claimer_of
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.core import Core
-from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.leases.facts import LeaseCache, LeaseFacts
+from flowfabric.engine.snapshots import load_rows
 from flowfabric.engine.telemetry import report_failure
 from flowfabric.errors import EngineError, TransportError, invalid
 from flowfabric.model.attempt import (
@@ -33,7 +33,7 @@ from flowfabric.model.policy import MAX_DURATION_MS, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import retries
 from flowfabric.rules.decision import Commit, Return
-from flowfabric.rules.fence import HELD_COLUMNS, check_handle, is_held
+from flowfabric.rules.fence import HELD_COLUMNS, is_held
 from flowfabric.rules.leases import attempts, renewal
 from flowfabric.store.port import GetAll
 
@@ -41,6 +41,7 @@ log = logging.getLogger("flowfabric.engine")
 
 MAX_COMPLETE_MANY = 1_000
 MAX_CHECKED = 1_000
+R = TypeVar("R")
 
 
 class _Completions(Struct):
@@ -52,18 +53,11 @@ class _Completions(Struct):
     plans: list[Plan] = []
 
 
-class _RetryFacts(Struct, frozen=True, gc=False):
-    retry_count: int
-    policy: str | None
-
-
 _OUTCOMES = {"success": "ok", "cancelled": "cancelled"}
 """Outcomes and their metric labels. A failure is reported with its category instead."""
 
 
 class Holder:
-    """Operations of lease holders."""
-
     def __init__(self, core: Core, leases: LeaseCache, claims: Claims) -> None:
         self._core, self._store, self._leases, self._claims = core, core.store, leases, claims
 
@@ -87,9 +81,9 @@ class Holder:
             raise invalid("handles", f"at most {MAX_CHECKED} handles", len(handles))
         fields = [self._leases.fields(handle) for handle in handles]
         idents = dict.fromkeys(each.execution_id for each in fields)
-        keys = [(ident.partition_index, ident.uuid) for ident in idents]
-        loaded = await self._store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))
-        found = {ident: (ident, *columns) for ident, *columns in loaded.rows[0]}
+        keys = [ident.key for ident in idents]
+        rows = await load_rows(self._store, GetAll("ff_exec_core", keys, HELD_COLUMNS))
+        found = {ident: (ident, *columns) for ident, *columns in rows}
         return [is_held(found.get(each.execution_id.uuid), each) for each in fields]
 
     async def progress(
@@ -105,12 +99,7 @@ class Holder:
                 fields, Commit(renewal.progress(fields, percent, message)), marks=False
             )
             return
-        snapshot = await self._core.snapshots.load(
-            fields.execution_id, attempt_index=fields.attempt_index
-        )
-        refused = check_handle(snapshot, fields, marks=False)
-        if refused is not None:
-            raise refused.error
+        await self._core.check_held(fields, marks=False)
 
     async def complete(
         self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
@@ -219,7 +208,7 @@ class Holder:
         if retry_after_ms is not None:
             validation.whole(retry_after_ms, "retry_after_ms", 0, MAX_DURATION_MS)
         facts = await self._retry_facts(handle, fields)
-        if not isinstance(facts, _RetryFacts):
+        if not isinstance(facts, LeaseFacts):
             return facts
         stored = stored_policy(facts.policy, fields.execution_id)
         delay_ms = retries.delay_after(
@@ -244,14 +233,12 @@ class Holder:
         )
         return outcome
 
-    async def _retry_facts(self, handle: Handle, fields: HandleFields) -> _RetryFacts | FailOutcome:
+    async def _retry_facts(self, handle: Handle, fields: HandleFields) -> LeaseFacts | FailOutcome:
         """What decides about a retry, or the answer of a failure that was applied before."""
         known = self._leases.facts(handle)
         if known is not None:
-            return _RetryFacts(known.retry_count, known.policy)
-        snapshot = await self._core.snapshots.load(
-            fields.execution_id, attempt_index=fields.attempt_index
-        )
+            return known
+        snapshot, _ = await self._core.snapshots.held(fields)
         why = attempts.explain_refusal(snapshot, fields, "failed")
         if isinstance(why, Return):
             repeated: FailOutcome = why.result
@@ -259,7 +246,7 @@ class Holder:
         if why is not None:
             await self._core.refuse(why)
         assert snapshot.execution is not None
-        return _RetryFacts(snapshot.execution.retry_count, snapshot.execution.policy)
+        return LeaseFacts(fields, snapshot.execution.retry_count, snapshot.execution.policy)
 
     async def delay(self, handle: Handle, delay_until: int) -> None:
         """Delays the execution until a time; the same attempt continues then."""
@@ -278,12 +265,12 @@ class Holder:
         self,
         handle: Handle,
         fields: HandleFields,
-        commit: Commit,
+        commit: Commit[R],
         outcome: str,
         *,
         lost: TransportError | None = None,
         settle: bool = True,
-    ) -> Any:
+    ) -> R:
         """Runs a fenced call that ends the lease."""
         answer = await self._core.run_fenced(
             fields,

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.telemetry import report_failure
 from flowfabric.errors import StateError, StateKind
 from flowfabric.ids import execution_id, name
+from flowfabric.model import lease as model
 from flowfabric.model.attempt import (
     Delayed,
     FailOutcome,
     FailureClass,
 )
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import (
-    Completed,
-    CompleteExecutionArgs,
-    DelayExecutionArgs,
-    EndArgs,
-    FailExecutionArgs,
-    HandleFields,
-    Renewed,
-    RenewLeaseArgs,
-    UpdateProgressArgs,
-)
 from flowfabric.model.policy import parse_retry_policy
+from flowfabric.plan import Applied
 from flowfabric.rules import retries
-from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import check_fence
 from flowfabric.rules.leases import attempts, renewal
 from flowfabric.rules.leases.acquisition import policy_text
+
+R = TypeVar("R")
 
 
 class NamedCalls:
@@ -41,11 +34,15 @@ class NamedCalls:
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
-    async def renew_lease(self, args: RenewLeaseArgs) -> Renewed:
+    async def renew_lease(self, args: model.RenewLeaseArgs) -> model.Renewed:
         validation.ttl_ms(args.lease_ttl_ms)
         ident = execution_id(args.execution_id)
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def renewed(applied: Applied) -> model.Renewed:
+            expires_at_ms, _ = applied.row
+            return model.Renewed(expires_at_ms)
+
+        def rule(snapshot: Snapshot) -> Decided[model.Renewed]:
             refused = check_fence(snapshot, args.fence, args.attempt_index, None)
             if refused is not None:
                 return refused
@@ -55,12 +52,11 @@ class NamedCalls:
                 args.lease_ttl_ms,
                 event=self._core.settings.renewal_events,
             )
-            return Commit(plan, lambda applied: Renewed(applied.row[0]))
+            return Commit(plan, renewed)
 
-        result: Renewed = await self._core.decide(ident, rule)
-        return result
+        return await self._core.decide(ident, rule)
 
-    async def update_progress(self, args: UpdateProgressArgs) -> None:
+    async def update_progress(self, args: model.UpdateProgressArgs) -> None:
         """Checks lifecycle, revocation and expiry first, then the named lease."""
         ident = execution_id(args.execution_id)
         if args.progress_pct is not None:
@@ -82,22 +78,21 @@ class NamedCalls:
 
         await self._core.decide(ident, rule)
 
-    async def complete_execution(self, args: CompleteExecutionArgs) -> Completed:
+    async def complete_execution(self, args: model.CompleteExecutionArgs) -> model.Completed:
         result = args.result_payload
         if result is not None:
             result = validation.payload(result, "result_payload")
         validation.optional_text(args.result_encoding, "result_encoding", 64)
 
-        def complete(fields: HandleFields, _: Execution) -> Commit:
+        def complete(fields: model.HandleFields, _: Execution) -> Commit[model.Completed]:
             plan = attempts.complete(fields, result, args.result_encoding)
-            return Commit(plan, Completed(fields.execution_id))
+            return Commit(plan, model.Completed(fields.execution_id))
 
-        done: Completed
         done, lane = await self._end(args, "success", complete)
         self._core.telemetry.listener.attempt_ended(lane, "ok", execution_id(args.execution_id))
         return done
 
-    async def fail_execution(self, args: FailExecutionArgs) -> FailOutcome:
+    async def fail_execution(self, args: model.FailExecutionArgs) -> FailOutcome:
         """Retries by the policy given here; without one, the failure is final."""
         validation.text(args.failure_reason, "failure_reason", 65_536)
         validation.text(name(args.failure_category, "failure_category"), "failure_category")
@@ -107,14 +102,13 @@ class NamedCalls:
         roll = self._core.random.random()
         category = args.failure_category
 
-        def fail(fields: HandleFields, execution: Execution) -> Commit:
+        def fail(fields: model.HandleFields, execution: Execution) -> Commit[FailOutcome]:
             delay_ms = None
             if policy is not None:
                 delay_ms = retries.next_delay(policy, category, execution.retry_count, roll)
             following = policy_text(args.next_attempt_policy_json)
             return attempts.fail(fields, args.failure_reason, category, delay_ms, following)
 
-        outcome: FailOutcome
         outcome, lane = await self._end(args, "failed", fail)
         report_failure(
             self._core.telemetry.listener,
@@ -126,27 +120,28 @@ class NamedCalls:
         )
         return outcome
 
-    async def delay_execution(self, args: DelayExecutionArgs) -> Delayed:
+    async def delay_execution(self, args: model.DelayExecutionArgs) -> Delayed:
         validation.timestamp(args.delay_until, "delay_until")
-        delayed: Delayed
-        delayed, _ = await self._end(
-            args, None, lambda fields, _: attempts.delay(fields, args.delay_until)
-        )
+
+        def delay(fields: model.HandleFields, _: Execution) -> Commit[Delayed]:
+            return attempts.delay(fields, args.delay_until)
+
+        delayed, _ = await self._end(args, None, delay)
         return delayed
 
     async def _end(
         self,
-        args: EndArgs,
+        args: model.EndArgs,
         outcome: str | None,
-        act: Callable[[HandleFields, Execution], Commit],
-    ) -> tuple[Any, str]:
+        act: Callable[[model.HandleFields, Execution], Commit[R]],
+    ) -> tuple[R, str]:
         """The answer, and the lane of the execution."""
         lane = ""
 
-        def rule(snapshot: Snapshot) -> Decision:
+        def rule(snapshot: Snapshot) -> Decided[R]:
             nonlocal lane
             decision = self._ending(snapshot, args, outcome)
-            if not isinstance(decision, HandleFields):
+            if not isinstance(decision, model.HandleFields):
                 return decision
             assert snapshot.execution is not None
             lane = snapshot.execution.lane_id
@@ -155,12 +150,12 @@ class NamedCalls:
         return await self._core.decide(execution_id(args.execution_id), rule), lane
 
     def _ending(
-        self, snapshot: Snapshot, args: EndArgs, outcome: str | None
-    ) -> HandleFields | Return | Reject:
+        self, snapshot: Snapshot, args: model.EndArgs, outcome: str | None
+    ) -> model.HandleFields | Return | Reject:
         """The fields of the holder, the answer of a repeated call, or the refusal."""
         fence, stored = args.fence, snapshot.execution
         if fence is not None and stored is not None:
-            shown = HandleFields(
+            shown = model.HandleFields(
                 self._store.tag,
                 stored.id,
                 args.attempt_index,

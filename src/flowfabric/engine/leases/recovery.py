@@ -10,25 +10,11 @@ from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.grants import check_grant
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, full_page, pages
 from flowfabric.errors import invalid
-from flowfabric.ids import ExecutionId, execution_id, lease_mark, name, new_attempt_id, new_lease_id
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, new_attempt_id, new_lease_id
+from flowfabric.model import lease as model
 from flowfabric.model.execution import Execution, Page
-from flowfabric.model.lease import (
-    AlreadySatisfied,
-    Claimed,
-    ExpiredLeaseInfo,
-    GrantNotFound,
-    HandleKind,
-    IssueGrantArgs,
-    MarkedExpired,
-    NotReclaimable,
-    ReclaimCapExceeded,
-    ReclaimExecutionArgs,
-    ReclaimGrant,
-    Revoked,
-    RevokeLeaseArgs,
-)
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.leases import expiry, reclaim
@@ -39,13 +25,13 @@ _COMPOSITE_LABELS = {"postgres": "pg"}
 
 
 class Recovery:
-    """Revokes, expires, requeues and reclaims leases."""
-
     def __init__(self, core: Core, admission: Admission, claims: Claims) -> None:
         self._core, self._store = core, core.store
         self._admission, self._claims = admission, claims
 
-    async def revoke_lease(self, args: RevokeLeaseArgs) -> Revoked | AlreadySatisfied:
+    async def revoke_lease(
+        self, args: model.RevokeLeaseArgs
+    ) -> model.Revoked | model.AlreadySatisfied:
         """Revokes a lease. Its holder is fenced off, and the execution is claimable at once."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
@@ -58,14 +44,12 @@ class Recovery:
                 seen.append(snapshot.execution.lease_epoch)
             return expiry.revoke(snapshot, args, label, seen[0] if seen else None)
 
-        result: Revoked | AlreadySatisfied = await self._core.decide(ident, rule)
-        return result
+        return await self._core.decide(ident, rule)
 
     async def mark_lease_expired_if_due(
         self, execution: ExecutionId, *, partition: int | str | None = None
-    ) -> MarkedExpired | AlreadySatisfied:
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
+    ) -> model.MarkedExpired | model.AlreadySatisfied:
+        ident = validation.target(execution, partition)
         lane = ""
 
         def rule(snapshot: Snapshot) -> Decision:
@@ -73,14 +57,14 @@ class Recovery:
             lane = "" if snapshot.execution is None else snapshot.execution.lane_id
             return expiry.mark_if_due(snapshot)
 
-        result: MarkedExpired | AlreadySatisfied = await self._core.decide(ident, rule)
-        if isinstance(result, MarkedExpired):
+        result: model.MarkedExpired | model.AlreadySatisfied = await self._core.decide(ident, rule)
+        if isinstance(result, model.MarkedExpired):
             self._core.telemetry.listener.lease_expired(lane)
         return result
 
     async def requeue_lost(
         self, execution: ExecutionId, grace_ms: int | None = None
-    ) -> str | ReclaimCapExceeded:
+    ) -> str | model.ReclaimCapExceeded:
         """Requeues a lost execution when the grace is over; returns what was found."""
         ident = execution_id(execution)
         grace = (
@@ -88,31 +72,31 @@ class Recovery:
             if grace_ms is None
             else validation.timestamp(grace_ms, "grace_ms")
         )
-        result: str | ReclaimCapExceeded = await self._core.decide(
+        return await self._core.decide(
             ident, lambda snapshot: expiry.requeue(snapshot, grace), grant=True
         )
-        return result
 
     async def issue_reclaim_grant(
-        self, args: IssueGrantArgs
-    ) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
+        self, args: model.IssueGrantArgs
+    ) -> model.ReclaimGrant | model.NotReclaimable | model.ReclaimCapExceeded:
         """Reserves a lost execution, so that one worker can reclaim it as a new attempt."""
         ident = check_grant(args)
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
-        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self._admission.run(
+        result: (
+            model.ReclaimGrant | model.NotReclaimable | model.ReclaimCapExceeded
+        ) = await self._admission.run(
             ident, lambda snapshot: reclaim.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
         )
         self._report_reclaim(result)
         return result
 
     async def reclaim_execution(
-        self, args: ReclaimExecutionArgs
-    ) -> Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded:
+        self, args: model.ReclaimExecutionArgs
+    ) -> model.Claimed | model.GrantNotFound | model.NotReclaimable | model.ReclaimCapExceeded:
         """Turns a reclaim grant into a new attempt under a higher epoch."""
         ident = execution_id(args.execution_id)
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
+        validation.worker(args.worker_id, args.worker_instance_id)
         validation.ttl_ms(args.lease_ttl_ms)
         validation.optional_uuid(args.lease_id, "lease_id")
         validation.optional_uuid(args.attempt_id, "attempt_id")
@@ -121,13 +105,13 @@ class Recovery:
             validation.whole(args.max_reclaim_count, "max_reclaim_count", 0, 2**32 - 1)
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
         result: (
-            Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded
+            model.Claimed | model.GrantNotFound | model.NotReclaimable | model.ReclaimCapExceeded
         ) = await self._claims.claim_one(
             ident,
             lambda snapshot: reclaim.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
             args.lease_ttl_ms,
             args.worker_instance_id,
-            HandleKind.RECLAIMED,
+            model.HandleKind.RECLAIMED,
         )
         self._report_reclaim(result)
         return result
@@ -135,11 +119,11 @@ class Recovery:
     def _report_reclaim(self, result: object) -> None:
         listener = self._core.telemetry.listener
         match result:
-            case Claimed():
+            case model.Claimed():
                 listener.reclaimed("claimed")
-            case ReclaimCapExceeded():
+            case model.ReclaimCapExceeded():
                 listener.reclaimed("cap_exceeded")
-            case NotReclaimable():
+            case model.NotReclaimable():
                 listener.reclaimed("not_reclaimable")
 
     async def list_expired_leases(
@@ -150,7 +134,7 @@ class Recovery:
         *,
         max_partitions_per_call: int = 32,
         namespace: str | None = None,
-    ) -> Page[ExpiredLeaseInfo]:
+    ) -> Page[model.ExpiredLeaseInfo]:
         """Expired leases, marked or not, oldest first.
 
         `after` is the (expires_at_ms, execution_id) of the last entry of the page before.
@@ -163,31 +147,19 @@ class Recovery:
         position = _position(after)
         found: list[Execution] = []
         for index in ("leased", "lost"):
-            found += await self._expired(index, bound, position, size + 1 if size else 0, namespace)
+            scan = Scan(index, {}, position, bound, size + 1, CORE_COLUMNS)
+            found += await self._expired(scan, namespace)
         found.sort(key=lambda e: (e.lease_expires_at_ms or 0, e.execution_id))
-        page = [_expired_info(e) for e in found[:size]]
-        is_last = not page or len(found) <= size
-        return Page(page, None if is_last else (page[-1].expires_at_ms, page[-1].execution_id))
+        items, last = full_page([_expired_info(e) for e in found], size)
+        return Page(items, None if last is None else (last.expires_at_ms, last.execution_id))
 
-    async def _expired(
-        self,
-        index: str,
-        bound: int,
-        after: tuple[int, UUID] | None,
-        wanted: int,
-        namespace: str | None,
-    ) -> list[Execution]:
+    async def _expired(self, scan: Scan, namespace: str | None) -> list[Execution]:
         found: list[Execution] = []
-        while len(found) < wanted:
-            loaded = await self._store.load(
-                (Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),)
-            )
-            page = [from_core_row(row) for row in loaded.rows[0]]
-            found += [e for e in page if namespace is None or e.namespace == namespace]
-            if len(page) < wanted:
+        async for page in pages(self._store, scan, core_of):
+            found += [each for each in page if namespace in (None, each.namespace)]
+            if len(found) >= scan.limit:
                 break
-            after = (page[-1].lease_expires_at_ms or 0, page[-1].execution_id)
-        return found[:wanted]
+        return found[: scan.limit]
 
 
 def _position(after: object) -> tuple[int, UUID] | None:
@@ -202,8 +174,8 @@ def _position(after: object) -> tuple[int, UUID] | None:
     )
 
 
-def _expired_info(execution: Execution) -> ExpiredLeaseInfo:
-    return ExpiredLeaseInfo(
+def _expired_info(execution: Execution) -> model.ExpiredLeaseInfo:
+    return model.ExpiredLeaseInfo(
         execution.id,
         lease_mark(execution.current_lease_id),
         execution.lease_epoch,

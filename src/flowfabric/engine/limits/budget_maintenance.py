@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from uuid import UUID
 
-from flowfabric.engine import validation
+from msgspec import Struct
+
+from flowfabric.engine import retry, validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.limits import budget_reads, budget_validation
 from flowfabric.engine.limits.budget_reads import (
@@ -16,19 +18,16 @@ from flowfabric.engine.limits.budget_reads import (
     Usage,
     load_budget,
     load_charges,
-    usage_position,
     usage_scan,
     with_rest,
 )
-from flowfabric.engine.limits.usage_batcher import pause
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_rows, pages
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.model.execution import Execution
-from flowfabric.plan import Applied, Plan
 from flowfabric.rules.claims import grants
-from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decided, Decision, Return, Snapshot
 from flowfabric.rules.limits import budget_release, budgets
 from flowfabric.rules.limits.breach_actions import blocked_on_budget, blocked_on_refusal
 from flowfabric.rules.limits.budgets import BudgetRows
@@ -42,6 +41,10 @@ MAX_RESETS = 20
 MAX_PAGE = 1_000
 
 
+class _Budget(Struct, frozen=True):
+    budget_id: UUID
+
+
 class BudgetMaintenance:
     """Releases and resets budgets, and unblocks the executions that wait for them."""
 
@@ -51,16 +54,16 @@ class BudgetMaintenance:
     async def release_budget(self, budget_id: UUID, execution: ExecutionId) -> None:
         """Gives back what `record_spend` charged to an execution. A second call changes nothing."""
         budget, who = budget_validation.budget_id(budget_id), execution_id(execution)
-        tries = 0
-        while True:
-            plans = budget_release.release(await load_charges(self._store, budget, who), who)
-            if not plans:
-                return
-            if isinstance(await self._store.commit_together(plans), Applied):
-                break
-            tries += 1
-            await pause(tries)
-        await self.release_waiters(budget)
+
+        def rule(rows: BudgetRows) -> Decided[bool]:
+            plans = budget_release.release(rows, who)
+            return Commit(plans[-1], True, tuple(plans[:-1])) if plans else Return(False)
+
+        def load() -> Awaitable[BudgetRows]:
+            return load_charges(self._store, budget, who)
+
+        if await self._core.run(load, rule, retry.CONTENDED):
+            await self.release_waiters(budget)
 
     async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:
         """Sets the usage to zero and releases the executions that wait for the budget."""
@@ -76,9 +79,8 @@ class BudgetMaintenance:
         """Resets the budgets whose interval has passed. Returns their number."""
         now, size = await self._store.now_ms(), validation.limit(limit, MAX_RESETS)
         done = 0
-        for (budget,) in await self._rows(
-            Scan("budget_resets", upto=now, limit=size, columns=("budget_id",))
-        ):
+        due = Scan("budget_resets", upto=now, limit=size, columns=("budget_id",))
+        for (budget,) in await load_rows(self._store, due):
             try:
                 done += await self._reset_if_due(budget)
             except EngineError:
@@ -96,10 +98,6 @@ class BudgetMaintenance:
             return False
         await self.release_waiters(budget)
         return True
-
-    async def _rows(self, scan: Scan) -> list[Row]:
-        (rows,) = (await self._store.load((scan,))).rows
-        return rows
 
     # ---- executions that wait
 
@@ -149,11 +147,9 @@ class BudgetMaintenance:
             grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
             for execution in waiting
         ]
-        return await self._commit_many([each.plan for each in decided if isinstance(each, Commit)])
-
-    async def _commit_many(self, plans: Sequence[Plan]) -> int:
-        answers = await self._store.commit_many(plans) if plans else ()
-        return sum(isinstance(answer, Applied) for answer in answers)
+        return await self._core.commit_each(
+            [each.plan for each in decided if isinstance(each, Commit)]
+        )
 
     # ---- upkeep
 
@@ -162,8 +158,9 @@ class BudgetMaintenance:
         now = await self._store.now_ms()
         columns = ("budget_id", "dedup_key")
         scan = Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns)
-        return await self._commit_many(
-            [budget_release.forget_key(budget, key, now) for budget, key in await self._rows(scan)]
+        expired = await load_rows(self._store, scan)
+        return await self._core.commit_each(
+            [budget_release.forget_key(budget, key, now) for budget, key in expired]
         )
 
     async def reconcile_budget_counters(self) -> Reconciliation:
@@ -174,15 +171,10 @@ class BudgetMaintenance:
         return Reconciliation(wrong)
 
     async def _every_budget(self) -> AsyncIterator[UUID]:
-        after = None
-        while True:
-            scan = Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",))
-            page = await self._rows(scan)
-            for (budget,) in page:
-                yield budget
-            if len(page) < MAX_PAGE:
-                return
-            after = page[-1]
+        scan = Scan("budgets", limit=MAX_PAGE, columns=_Budget.__struct_fields__)
+        async for page in pages(self._store, scan, _Budget):
+            for budget in page:
+                yield budget.budget_id
 
     async def _contradicts(self, budget: UUID) -> bool:
         """Reads twice before it reports, because many rows do not come from one snapshot."""
@@ -211,17 +203,11 @@ class BudgetMaintenance:
         usage = usage_scan(budget)
         ledger_page, usage_page = (await self._store.load((ledgers, usage))).rows
         charged = Counter[str]()
-        for entry in await with_rest(
-            self._store, ledgers, ledger_page, LedgerEntry, _ledger_position
-        ):
+        for entry in await with_rest(self._store, ledgers, ledger_page, LedgerEntry):
             charged[entry.dimensions_key] += entry.delta_total
-        used = await with_rest(self._store, usage, usage_page, Usage, usage_position)
+        used = await with_rest(self._store, usage, usage_page, Usage)
         counters = {each.dimensions_key: each.current_value for each in used}
         return budget_release.contradictions(counters, charged)
-
-
-def _ledger_position(entry: LedgerEntry) -> tuple[int, UUID, str]:
-    return entry.partition_key, entry.execution_id, entry.dimensions_key
 
 
 def _is_exhausted(rows: BudgetRows) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import starmap
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from flowfabric.engine.flows.snapshots import load_pages
+from flowfabric.engine.snapshots import behind, every
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy
 from flowfabric.rules.limits.budget_forms import KEYS, LEDGER, POLICY, USAGE
@@ -46,7 +46,7 @@ async def load_budget(store: Store, budget: UUID) -> BudgetRows:
     scan = usage_scan(budget)
     loaded = await store.load((Get(POLICY, (budget,)), scan))
     policies, page = loaded.rows
-    usage = await with_rest(store, scan, page, Usage, usage_position)
+    usage = await with_rest(store, scan, page, Usage)
     used = {each.dimensions_key: each.current_value for each in usage}
     return BudgetRows(budget, loaded.now_ms, _policy(policies), used)
 
@@ -55,18 +55,12 @@ def usage_scan(budget: UUID) -> Scan:
     return Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=_USAGE_COLUMNS)
 
 
-def usage_position(usage: Usage) -> tuple[str]:
-    return (usage.dimensions_key,)
-
-
 async def load_for_reports(store: Store, budget: UUID, reports: Sequence[Report]) -> BudgetRows:
     """A budget with the dimensions, keys and ledgers that these reports name."""
     names = list(dict.fromkeys(name for report in reports for name, _ in report.deltas))
     keys = list(dict.fromkeys(report.key for report in reports if report.key))
     charged = _ledger_keys(budget, reports)
-    owners = list(
-        dict.fromkeys((r.by.partition_index, r.by.uuid) for r in reports if r.by is not None)
-    )
+    owners = list(dict.fromkeys(r.by.key for r in reports if r.by is not None))
     ledger = ("partition_key", "execution_id", "dimensions_key", "delta_total")
     usage = GetAll(USAGE, [(budget, name) for name in names], _USAGE_COLUMNS)
     reads: list[Read] = [Get(POLICY, (budget,)), usage]
@@ -108,11 +102,8 @@ def _ledger_keys(budget: UUID, reports: Sequence[Report]) -> list[tuple[int, UUI
 
 async def load_ledger(store: Store, who: ExecutionId) -> list[LedgerEntry]:
     """Everything on the ledger of an execution."""
-    owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-    scan = Scan("ledger_of", owner, limit=MAX_ROWS, columns=LEDGER_COLUMNS)
-    return await load_pages(
-        store, scan, LedgerEntry, lambda entry: (entry.dimensions_key, entry.budget_id)
-    )
+    scan = Scan("ledger_of", who.owner, limit=MAX_ROWS, columns=LEDGER_COLUMNS)
+    return await every(store, scan, LedgerEntry)
 
 
 async def load_charges(store: Store, budget: UUID, who: ExecutionId) -> BudgetRows:
@@ -128,19 +119,12 @@ async def load_charges(store: Store, budget: UUID, who: ExecutionId) -> BudgetRo
     return BudgetRows(budget, loaded.now_ms, None, dict(usage), {}, charges)
 
 
-async def with_rest(
-    store: Store,
-    scan: Scan,
-    page: list[Row],
-    kind: Callable[..., T],
-    position: Callable[[T], tuple[Any, ...]],
-) -> list[T]:
+async def with_rest(store: Store, scan: Scan, page: list[Row], kind: Callable[..., T]) -> list[T]:
     """The rows of a page that is loaded already, and of the pages after it."""
     found = list(starmap(kind, page))
     if len(page) < scan.limit:
         return found
-    rest = structs.replace(scan, after=position(found[-1]))
-    return found + await load_pages(store, rest, kind, position)
+    return found + await every(store, behind(scan, found[-1]), kind)
 
 
 def _policy(rows: list[Row]) -> BudgetPolicy | None:

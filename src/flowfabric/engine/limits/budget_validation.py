@@ -8,18 +8,9 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import bad_input, invalid
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import (
-    MAX_AMOUNT,
-    MAX_DIMENSION_BYTES,
-    MAX_DIMENSIONS,
-    MAX_USAGE_KEY_BYTES,
-    RESERVED_ACTIONS,
-    CreateBudgetArgs,
-    UpdateBudgetArgs,
-    UsageDimensions,
-)
+from flowfabric.model import budget as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.rules.limits.budgets import Report
 
@@ -37,10 +28,9 @@ def _listed(value: object, field: str) -> list[object]:
     return list(value)
 
 
-def new_budget(args: object) -> CreateBudgetArgs:
+def new_budget(args: model.CreateBudgetArgs) -> model.CreateBudgetArgs:
     """The checked arguments, with the id as a UUID."""
-    if not isinstance(args, CreateBudgetArgs):
-        raise invalid("args", "CreateBudgetArgs", type(args).__name__)
+    validation.instance(args, model.CreateBudgetArgs)
     ident = budget_id(args.budget_id)
     _check_limits(args, "create_budget")
     for field in ("scope_type", "scope_id", "enforcement_mode"):
@@ -50,54 +40,48 @@ def new_budget(args: object) -> CreateBudgetArgs:
     return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
 
 
-def other_limits(args: object) -> UpdateBudgetArgs:
+def other_limits(args: model.UpdateBudgetArgs) -> model.UpdateBudgetArgs:
     """The checked arguments, with the id as a UUID."""
-    if not isinstance(args, UpdateBudgetArgs):
-        raise invalid("args", "UpdateBudgetArgs", type(args).__name__)
+    validation.instance(args, model.UpdateBudgetArgs)
     ident = budget_id(args.budget_id)
     _check_limits(args, "update_budget")
     validation.text(args.by, "by", MAX_LABEL_BYTES)
     return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
 
 
-def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
+def _check_limits(args: model.CreateBudgetArgs | model.UpdateBudgetArgs, call: str) -> None:
     names = _listed(args.dimensions, "dimensions")
     _check_count(len(names))
     limits = {
         field: _listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")
     }
     if any(len(several) != len(names) for several in limits.values()):
-        detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise bad_input(f"{call}: dimensions / hard_limits / soft_limits length mismatch")
     for name in names:
         _dimension(name)
     for field, several in limits.items():
         for limit in several:
-            validation.whole(limit, field, 0, MAX_AMOUNT)
+            validation.whole(limit, field, 0, model.MAX_AMOUNT)
     for field in ("on_hard_limit", "on_soft_limit"):
         validation.text(getattr(args, field), field, MAX_LABEL_BYTES)
-    if args.on_hard_limit in RESERVED_ACTIONS:
-        detail = f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    if args.on_hard_limit in model.RESERVED_ACTIONS:
+        raise bad_input(f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet")
     validation.whole(args.reset_interval_ms, "reset_interval_ms", 0, validation.MAX_TIMESTAMP_MS)
 
 
-def used(usage: object) -> dict[str, int]:
+def used(usage: model.UsageDimensions) -> dict[str, int]:
     """The amounts of a worker's report by dimension, with tokens and time."""
-    if not isinstance(usage, UsageDimensions):
-        raise invalid("usage", "UsageDimensions", type(usage).__name__)
+    validation.instance(usage, model.UsageDimensions, "usage")
     amounts = given(usage.custom, "custom")
     for field in _USAGE_FIELDS:
         amount = getattr(usage, field)
         if amount is None and field == "wall_ms":
             continue
-        validation.whole(amount, field, 0, MAX_AMOUNT)
+        validation.whole(amount, field, 0, model.MAX_AMOUNT)
         if amount == 0 and field != "wall_ms":
             continue
         if field in amounts:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"{field}: given as a field and in custom"
-            )
+            raise bad_input(f"{field}: given as a field and in custom")
         amounts[field] = amount
     return amounts
 
@@ -110,12 +94,12 @@ def given(amounts: object, field: str) -> dict[str, int]:
 
 def spend(amounts: object) -> dict[str, int]:
     for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
-        if isinstance(amount, int) and amount > MAX_AMOUNT:
+        if isinstance(amount, int) and amount > model.MAX_AMOUNT:
             shown = amount if amount < 2**256 else "far more"
             detail = (
                 f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
             )
-            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+            raise bad_input(detail)
     return given(amounts, "deltas")
 
 
@@ -123,12 +107,11 @@ def summed(dimensions: object, deltas: object) -> dict[str, int]:
     """The amounts by dimension. Amounts for the same dimension are added."""
     names, amounts = _listed(dimensions, "dimensions"), _listed(deltas, "deltas")
     if len(names) != len(amounts):
-        detail = "report_usage_admin: dimensions and deltas length mismatch"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise bad_input("report_usage_admin: dimensions and deltas length mismatch")
     found: dict[str, int] = {}
     for name, amount in _amounts("deltas", zip(names, amounts, strict=True), len(names)):
         total = found.get(name, 0) + amount
-        found[name] = validation.whole(total, f"deltas: {name}", 0, MAX_AMOUNT)
+        found[name] = validation.whole(total, f"deltas: {name}", 0, model.MAX_AMOUNT)
     return found
 
 
@@ -141,21 +124,20 @@ def report(
     charged: ExecutionId | None = None,
     lease: HandleFields | None = None,
 ) -> Report:
-    known = validation.optional_text(key, field, MAX_USAGE_KEY_BYTES)
+    known = validation.optional_text(key, field, model.MAX_USAGE_KEY_BYTES)
     _check_count(len(amounts))
     return Report(tuple(sorted(amounts.items())), known or None, charged, by, lease)
 
 
 def _check_count(number: int) -> None:
-    if number > MAX_DIMENSIONS:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT,
-            f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}",
+    if number > model.MAX_DIMENSIONS:
+        raise bad_input(
+            f"too_many_dimensions: limit={model.MAX_DIMENSIONS}, got={number}",
         )
 
 
 def _dimension(name: object) -> str:
-    known = validation.text(name, "dimension", MAX_DIMENSION_BYTES)
+    known = validation.text(name, "dimension", model.MAX_DIMENSION_BYTES)
     if not known:
         raise invalid("dimension", "a name", "''")
     return known
@@ -166,4 +148,4 @@ def _amounts(
 ) -> Iterator[tuple[str, int]]:
     _check_count(number)
     for name, amount in pairs:
-        yield _dimension(name), validation.whole(amount, f"{field}: {name}", 0, MAX_AMOUNT)
+        yield _dimension(name), validation.whole(amount, f"{field}: {name}", 0, model.MAX_AMOUNT)

@@ -8,29 +8,18 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from flowfabric.engine import validation
-from flowfabric.engine.claims.quota_cache import (
-    LAST_UUID,
-    MAX_READ,
-    READS_PER_QUOTA,
-    breaches_of,
-    budget_reads,
-    budget_states,
-    quota_reads,
-    standing_of,
-)
+from flowfabric.engine import retry, validation
+from flowfabric.engine.claims import quota_cache
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.filters import passes
-from flowfabric.engine.limits.quotas import MAX_SCOPE_ID_BYTES, Quotas
-from flowfabric.engine.limits.usage_batcher import pause
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all
-from flowfabric.errors import Contention, EngineError, invalid
+from flowfabric.engine.limits.quotas import MAX_SCOPE_ID_BYTES, Quotas, check_limits
+from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, load_all, load_one, pages
+from flowfabric.errors import Contention, EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
 from flowfabric.model.quota import (
-    MAX_LIMIT_VALUE,
     QuotaPolicy,
     QuotaPolicyUnchanged,
     QuotaPolicyUpdated,
@@ -73,64 +62,35 @@ class QuotaMaintenance:
     async def update_quota_policy(
         self, args: UpdateQuotaPolicyArgs
     ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
-        """Replaces the limits of a quota.
-
-        They hold from the next claim on, and waiting claims are woken.
-        """
-        if not isinstance(args, UpdateQuotaPolicyArgs):
-            raise invalid("args", "UpdateQuotaPolicyArgs", args)
-        ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
-        for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
-            validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+        """Replaces the limits of a quota from the next claim on, and wakes waiting claims."""
+        validation.instance(args, UpdateQuotaPolicyArgs)
+        ident = check_limits(args)
         validation.text(args.by, "by", MAX_SCOPE_ID_BYTES)
-        result = await self._update(structs.replace(args, quota_policy_id=ident))
+        new = structs.replace(args, quota_policy_id=ident)
+        result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self._core.run(
+            lambda: self._quotas.quota(ident),
+            lambda quota: quotas.update(quota, new),
+            retry.CONTENDED,
+        )
         if isinstance(result, QuotaPolicyUpdated):
             await self._release_waiters_of(ident)
         return result
 
-    async def _update(
-        self, new: UpdateQuotaPolicyArgs
-    ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
-        """Retries often, because every admission changes the version of a quota."""
-        tries = 0
-        while True:
-            try:
-                result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self._core.run(
-                    lambda: self._quotas.quota(new.quota_policy_id),
-                    lambda quota: quotas.update(quota, new),
-                )
-            except Contention:
-                tries += 1
-                await pause(tries)
-            else:
-                return result
-
     async def _release_waiters_of(self, ident: UUID) -> None:
-        """Releases executions blocked by a quota, up to its capacity.
-
-        `release_limited` finds the rest.
-        """
+        """Releases executions blocked by a quota, up to its capacity and one page of them."""
         group = {"blocked_on": f"quota:{ident}"}
-        waiting = await self._executions(
-            Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS)
-        )
+        blocked = Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS)
+        waiting = await load_all(self._store, blocked, core_of)
         limits = _LimitStates()
         await self._look_up(waiting, limits)
         for execution in waiting:
             if limits.lets_pass(execution):
                 await self._release(execution)
 
-    async def _executions(self, scan: Scan) -> list[Execution]:
-        (rows,) = (await self._store.load((scan,))).rows
-        return [from_core_row(row) for row in rows]
-
     async def reconcile_quota_counters(self) -> Reconciled:
         """Removes entries older than their window, and slots of executions that do not run."""
         processed = errors = 0
-        after: tuple[UUID] | None = None
-        while True:
-            scan = Scan("quotas", {}, after, limit=QUOTA_PAGE)
-            page = await load_all(self._store, scan, QuotaPolicy)
+        async for page in pages(self._store, Scan("quotas", limit=QUOTA_PAGE), QuotaPolicy):
             for quota in page:
                 try:
                     processed += await self._reconcile(quota)
@@ -140,17 +100,17 @@ class QuotaMaintenance:
                         "quota could not be reconciled; the next pass tries again",
                         extra={"quota": str(quota.quota_policy_id)},
                     )
-            if len(page) < QUOTA_PAGE:
-                return Reconciled(processed, errors)
-            after = (page[-1].quota_policy_id,)
+        return Reconciled(processed, errors)
 
     async def _reconcile(self, quota: QuotaPolicy) -> bool:
         """Whether anything was corrected."""
         found = await self._forget_entries(quota)
         found += await self._release_orphans(quota)
-        whole = structs.replace(quota, active_concurrency_cap=MAX_READ, max_requests_per_window=0)
-        loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
-        held = slot_holders(standing_of(quota, loaded.rows, loaded.now_ms))
+        whole = structs.replace(
+            quota, active_concurrency_cap=quota_cache.MAX_READ, max_requests_per_window=0
+        )
+        loaded = await self._store.load(quota_cache.quota_reads(whole, await self._store.now_ms()))
+        held = slot_holders(quota_cache.standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
         if plan is not None:
             found += isinstance(await self._store.commit(plan), Applied)
@@ -173,52 +133,41 @@ class QuotaMaintenance:
         return done
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
-        after = None if dimension is None else (dimension, _END_OF_TIME, LAST_UUID)
+        after = None if dimension is None else (dimension, _END_OF_TIME, quota_cache.LAST_UUID)
         group = {"quota_policy_id": ident}
         scan = Scan("quota_entries", group, after, limit=1, columns=("dimension",))
-        (rows,) = (await self._store.load((scan,))).rows
-        return next((found for (found,) in rows), None)
+        return await load_one(self._store, scan, str)
 
     async def _release_orphans(self, quota: QuotaPolicy) -> int:
-        ident, done, after = quota.quota_policy_id, 0, None
-        while True:
-            scan = Scan("quota_admitted", {"quota_policy_id": ident}, after, limit=PAGE)
-            slots = await load_all(self._store, scan, Slot)
-            if orphans := await self._orphans(slots):
-                plans = [quotas.release(ident, execution) for execution in orphans]
-                answers = await self._store.commit_many(plans)
-                done += sum(isinstance(answer, Applied) for answer in answers)
-            if len(slots) < PAGE:
-                return done
-            after = (slots[-1].execution_id,)
+        ident, done = quota.quota_policy_id, 0
+        scan = Scan("quota_admitted", {"quota_policy_id": ident}, limit=PAGE)
+        async for slots in pages(self._store, scan, Slot):
+            orphans = await self._orphans(slots)
+            done += await self._core.commit_each([quotas.release(ident, each) for each in orphans])
+        return done
 
     async def _orphans(self, slots: Sequence[Slot]) -> list[ExecutionId]:
         by_execution = {ExecutionId(slot.execution_id): slot for slot in slots}
-        keys = [(ident.partition_index, ident.uuid) for ident in by_execution]
+        keys = [ident.key for ident in by_execution]
         read = GetAll("ff_exec_core", keys, SlotExecution.__struct_fields__)
-        loaded = await self._store.load((read,))
-        (rows,) = loaded.rows
-        known = {holder.execution_id: holder for holder in (SlotExecution(*row) for row in rows)}
+        now = await self._store.now_ms()
+        holders = await load_all(self._store, read, SlotExecution)
+        known = {holder.execution_id: holder for holder in holders}
         return [
             ident
             for ident, slot in by_execution.items()
-            if quotas.is_orphan(slot, known.get(ident.uuid), loaded.now_ms)
+            if quotas.is_orphan(slot, known.get(ident.uuid), now)
         ]
 
     # ---- executions blocked by a limit
 
     async def release_limited(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Releases executions blocked by a budget or quota that has room again.
-
-        Returns their number.
-        """
+        """Releases executions blocked by a budget or quota with room again; returns how many."""
         size = validation.limit(limit, PAGE)
         released = 0
-        after: tuple[int, UUID] | None = None
         limits = _LimitStates()
-        while released < size:
-            scan = Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS)
-            page = await self._executions(scan)
+        scan = Scan("limited", limit=RELEASE_PAGE, columns=CORE_COLUMNS)
+        async for page in pages(self._store, scan, core_of):
             waiting = [
                 each
                 for each in page
@@ -228,9 +177,8 @@ class QuotaMaintenance:
             for execution in waiting:
                 if released < size and limits.lets_pass(execution):
                     released += await self._release(execution)
-            if len(page) < RELEASE_PAGE:
+            if released >= size:
                 break
-            after = (page[-1].last_transition_at, page[-1].execution_id)
         return released
 
     async def _release(self, execution: Execution) -> bool:
@@ -245,8 +193,10 @@ class QuotaMaintenance:
         budgets = {ident for each in waiting for ident in quotas.budgets_of(each)} - limits.budgets
         if budgets:
             limits.budgets |= budgets
-            policies, usage = (await self._store.load(budget_reads(budgets))).rows
-            limits.exhausted.update(breaches_of(budget_states(policies, usage)))
+            policies, usage = (await self._store.load(quota_cache.budget_reads(budgets))).rows
+            limits.exhausted.update(
+                quota_cache.breaches_of(quota_cache.budget_states(policies, usage))
+            )
         idents = {each.quota_policy_id for each in waiting if each.quota_policy_id is not None}
         new = idents - set(limits.capacity)
         if not new:
@@ -255,11 +205,13 @@ class QuotaMaintenance:
         read = GetAll("ff_quota_policy", [(ident,) for ident in new])
         policies_found = await load_all(self._store, read, QuotaPolicy)
         now = await self._store.now_ms()
-        reads = [read for quota in policies_found for read in quota_reads(quota, now)]
+        reads = [read for quota in policies_found for read in quota_cache.quota_reads(quota, now)]
         loaded = await self._store.load(reads)
         for at, quota in enumerate(policies_found):
-            rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
-            standing = standing_of(quota, rows, loaded.now_ms)
+            rows = loaded.rows[
+                at * quota_cache.READS_PER_QUOTA : (at + 1) * quota_cache.READS_PER_QUOTA
+            ]
+            standing = quota_cache.standing_of(quota, rows, loaded.now_ms)
             held = len(slot_holders(standing))
             capacity = capacity_of(quota, held, standing.window, loaded.now_ms)
             limits.capacity[quota.quota_policy_id] = capacity.left

@@ -12,32 +12,11 @@ from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.snapshots import load_flow
-from flowfabric.engine.snapshots import load_all, load_one
+from flowfabric.engine.snapshots import behind, full_page, load_one, pages
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
+from flowfabric.model import quota as model
 from flowfabric.model.execution import Blocked, LuaRejected, Page
-from flowfabric.model.quota import (
-    DEFAULT_DIMENSION,
-    LIMIT_KINDS,
-    MAX_DIMENSION_BYTES,
-    MAX_LIMIT_SCOPES,
-    MAX_LIMIT_VALUE,
-    SCOPE_TYPES,
-    Admission,
-    BlockForAdmissionArgs,
-    CheckAdmissionArgs,
-    ConcurrencyExceeded,
-    CreateQuotaPolicyArgs,
-    LimitScope,
-    LimitState,
-    QuotaLimits,
-    QuotaPolicy,
-    QuotaPolicyAlreadySatisfied,
-    QuotaPolicyCreated,
-    RateExceeded,
-    Rejected,
-    Released,
-)
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import grants
 from flowfabric.rules.decision import Decision
@@ -59,23 +38,18 @@ class _Scope(Struct, frozen=True):
 
 
 class Quotas:
-    """Creates and reads quotas, admits executions, and attaches limits to scopes."""
-
     def __init__(self, core: Core, limit_cache: LimitCache) -> None:
         self._core, self._store, self._limit_cache = core, core.store, limit_cache
 
     async def create_quota_policy(
-        self, args: CreateQuotaPolicyArgs
-    ) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
+        self, args: model.CreateQuotaPolicyArgs
+    ) -> model.QuotaPolicyCreated | model.QuotaPolicyAlreadySatisfied:
         """Limits how many executions run at once and start per window.
 
         A quota that exists is not changed.
         """
-        if not isinstance(args, CreateQuotaPolicyArgs):
-            raise invalid("args", "CreateQuotaPolicyArgs", args)
-        ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
-        for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
-            validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+        validation.instance(args, model.CreateQuotaPolicyArgs)
+        ident = check_limits(args)
         validation.optional_timestamp(args.now, "now")
         validation.optional_namespace(args.namespace)
         now = await self._store.now_ms() if args.now is None else args.now
@@ -83,13 +57,13 @@ class Quotas:
             quotas.create(structs.replace(args, quota_policy_id=ident), now)
         )
         if isinstance(answer, Applied):
-            return QuotaPolicyCreated(ident)
+            return model.QuotaPolicyCreated(ident)
         refused = quotas.owned_elsewhere(await self.quota(ident), args)
         if refused is not None:
             raise refused
-        return QuotaPolicyAlreadySatisfied(ident)
+        return model.QuotaPolicyAlreadySatisfied(ident)
 
-    async def read_quota_policy_limits(self, quota_policy_id: UUID) -> QuotaLimits | None:
+    async def read_quota_policy_limits(self, quota_policy_id: UUID) -> model.QuotaLimits | None:
         quota = await self.quota(validation.limit_id(quota_policy_id, "quota_policy_id"))
         return None if quota is None else quotas.limits_of(quota)
 
@@ -106,48 +80,44 @@ class Quotas:
         if not isinstance(await self._store.commit(quotas.set_closed(ident, until_ms)), Applied):
             raise quotas.unknown(ident)
 
-    async def quota(self, ident: UUID) -> QuotaPolicy | None:
-        return await load_one(self._store, Get("ff_quota_policy", (ident,)), QuotaPolicy)
+    async def quota(self, ident: UUID) -> model.QuotaPolicy | None:
+        return await load_one(self._store, Get("ff_quota_policy", (ident,)), model.QuotaPolicy)
 
     # ---- admission outside of claims
 
-    async def check_admission(self, args: CheckAdmissionArgs) -> Admission:
-        """Admits an execution if these limits allow it.
-
-        It holds a slot until `release_admission`.
-        """
-        if not isinstance(args, CheckAdmissionArgs):
-            raise invalid("args", "CheckAdmissionArgs", args)
+    async def check_admission(self, args: model.CheckAdmissionArgs) -> model.Admission:
+        """Admits an execution if these limits allow it; it holds a slot until it is released."""
+        validation.instance(args, model.CheckAdmissionArgs)
         ident = validation.limit_id(args.quota_policy_id, "quota_policy_id")
         own = execution_id(args.execution_id)
         for field in ("window_seconds", "rate_limit", "concurrency_cap"):
-            validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+            validation.whole(getattr(args, field), field, 0, model.MAX_LIMIT_VALUE)
         jitter = args.jitter_ms
-        validation.whole(0 if jitter is None else jitter, "jitter_ms", 0, MAX_LIMIT_VALUE)
-        dimension = validation.text(args.dimension, "dimension", MAX_DIMENSION_BYTES)
+        validation.whole(0 if jitter is None else jitter, "jitter_ms", 0, model.MAX_LIMIT_VALUE)
+        dimension = validation.text(args.dimension, "dimension", model.MAX_DIMENSION_BYTES)
         validation.optional_timestamp(args.now, "now")
         checked = structs.replace(
             args,
             quota_policy_id=ident,
             execution_id=own,
-            dimension=dimension or DEFAULT_DIMENSION,
+            dimension=dimension or model.DEFAULT_DIMENSION,
         )
         extra = self._core.random.randint(0, jitter or 0)
 
-        def rule(found: tuple[int, LimitState]) -> Decision:
+        def rule(found: tuple[int, model.LimitState]) -> Decision:
             now, standing = found
             return quotas.check_admission(checked, standing, now, checked.dimension, extra)
 
         async with self._core.locks.of(ident):
-            result: Admission = await self._core.run(lambda: self._standing(checked), rule)
+            result: model.Admission = await self._core.run(lambda: self._standing(checked), rule)
         match result:
-            case RateExceeded():
+            case model.RateExceeded():
                 self._core.telemetry.listener.quota_hit("rate")
-            case ConcurrencyExceeded():
+            case model.ConcurrencyExceeded():
                 self._core.telemetry.listener.quota_hit("concurrency")
         return result
 
-    async def _standing(self, args: CheckAdmissionArgs) -> tuple[int, LimitState]:
+    async def _standing(self, args: model.CheckAdmissionArgs) -> tuple[int, model.LimitState]:
         now = await self._store.now_ms() if args.now is None else args.now
         window = quota_reads(quotas.policy_of(args), now, dimension=args.dimension)
         own = Get(
@@ -157,36 +127,33 @@ class Quotas:
             (Get("ff_quota_policy", (args.quota_policy_id,)), own, *window)
         )
         policies, mine, *rows = loaded.rows
-        found = standing_of(next(starmap(QuotaPolicy, policies), None), rows, now)
+        found = standing_of(next(starmap(model.QuotaPolicy, policies), None), rows, now)
         is_admitted = {args.execution_id.uuid for _ in mine}
         return now, structs.replace(found, admitted=found.admitted | is_admitted)
 
-    async def release_admission(self, quota_policy_id: UUID, execution: ExecutionId) -> Released:
+    async def release_admission(
+        self, quota_policy_id: UUID, execution: ExecutionId
+    ) -> model.Released:
         """Gives back the slot that `check_admission` took. Without a slot it changes nothing."""
         ident = validation.limit_id(quota_policy_id, "quota_policy_id")
         await self._store.commit(quotas.release(ident, execution_id(execution)))
-        return Released()
+        return model.Released()
 
     async def block_execution_for_admission(
-        self, args: BlockForAdmissionArgs
-    ) -> Blocked | Rejected:
+        self, args: model.BlockForAdmissionArgs
+    ) -> Blocked | model.Rejected:
         """Blocks a waiting execution because of a limit."""
-        if not isinstance(args, BlockForAdmissionArgs):
-            raise invalid("args", "BlockForAdmissionArgs", args)
-        ident = execution_id(args.execution_id)
-        validation.partition_matches(args.partition, ident.partition_index)
+        validation.instance(args, model.BlockForAdmissionArgs)
+        ident = validation.target(args.execution_id, args.partition, args.now)
         if args.lane_id != "":
             lane_id(args.lane_id)
         detail = validation.optional_text(args.reason_detail, "reason_detail") or ""
         validation.optional_text(args.blocked_on, "blocked_on", MAX_SCOPE_ID_BYTES)
-        validation.optional_timestamp(args.now, "now")
+        reason, now, on = str(args.reason), args.now, args.blocked_on
         found: Blocked | LuaRejected = await self._core.decide(
-            ident,
-            lambda snapshot: grants.block(
-                snapshot, str(args.reason), detail, args.now, args.blocked_on
-            ),
+            ident, lambda snapshot: grants.block(snapshot, reason, detail, now, on)
         )
-        return Rejected(found.message) if isinstance(found, LuaRejected) else found
+        return model.Rejected(found.message) if isinstance(found, LuaRejected) else found
 
     # ---- scopes
 
@@ -195,13 +162,12 @@ class Quotas:
     ) -> bool:
         """Puts executions created in a scope from now on under a limit. False if attached already.
 
-        A limit applies to executions of its own namespace. A flow or namespace outside of it is
-        refused.
+        The scope must be in the namespace of the limit.
         """
         scope = _scope(kind, limit_id, scope_type, scope_id)
         namespace = await self._namespace_for(scope)
-        if sum(map(len, (await self._limit_cache.scopes()).values())) >= MAX_LIMIT_SCOPES:
-            raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
+        if sum(map(len, (await self._limit_cache.scopes()).values())) >= model.MAX_LIMIT_SCOPES:
+            raise ResourceExhausted("attached limits", model.MAX_LIMIT_SCOPES)
         plan = limit_scopes.ATTACH(**structs.asdict(scope), namespace=namespace)
         answer = await self._store.commit(plan)
         self._limit_cache.forget()
@@ -233,10 +199,7 @@ class Quotas:
     async def detach_limit(
         self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
     ) -> bool:
-        """Takes executions created in a scope from now on out of a limit.
-
-        False if it was not attached.
-        """
+        """Takes executions created from now on out of a limit. False if it was not attached."""
         scope = _scope(kind, limit_id, scope_type, scope_id)
         answer = await self._store.commit(limit_scopes.DETACH(**structs.asdict(scope)))
         self._limit_cache.forget()
@@ -244,40 +207,43 @@ class Quotas:
 
     async def list_limit_scopes(
         self,
-        after: LimitScope | None = None,
+        after: model.LimitScope | None = None,
         limit: int = MAX_SCOPES_PAGE,
         namespace: str | None = None,
-    ) -> Page[LimitScope]:
+    ) -> Page[model.LimitScope]:
         """Attached limits in the order of their scopes. `after` is the last of the page before."""
         validation.optional_namespace(namespace)
         size = validation.limit(limit, MAX_SCOPES_PAGE)
-        if after is not None and not isinstance(after, LimitScope):
+        if after is not None and not isinstance(after, model.LimitScope):
             raise invalid("after", "the last LimitScope of the page before", after)
-        found: list[LimitScope] = []
-        last = after
-        while len(found) <= size and size:
-            position = (
-                None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
-            )
-            scan = Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE)
-            page = await load_all(self._store, scan, LimitScope)
+        scan = Scan("limit_scopes", limit=MAX_SCOPES_PAGE)
+        found: list[model.LimitScope] = []
+        async for page in pages(
+            self._store, behind(scan, after) if after else scan, model.LimitScope
+        ):
             found += [scope for scope in page if namespace in (None, scope.namespace)]
-            if len(page) < MAX_SCOPES_PAGE:
+            if len(found) > size:
                 break
-            last = page[-1]
-        return Page(found[:size], found[size - 1] if len(found) > size else None)
+        return Page(*full_page(found, size))
+
+
+def check_limits(args: model.CreateQuotaPolicyArgs | model.UpdateQuotaPolicyArgs) -> UUID:
+    """The id of the quota."""
+    for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
+        validation.whole(getattr(args, field), field, 0, model.MAX_LIMIT_VALUE)
+    return validation.limit_id(args.quota_policy_id, "quota_policy_id")
 
 
 def _kind(kind: object) -> str:
-    if kind not in LIMIT_KINDS:
+    if kind not in model.LIMIT_KINDS:
         raise invalid("kind", "budget or quota", kind)
     return str(kind)
 
 
 def _scope(kind: object, limit: object, scope_type: object, scope: object) -> _Scope:
     checked_kind = _kind(kind)
-    if scope_type not in SCOPE_TYPES:
-        raise invalid("scope_type", ", ".join(SCOPE_TYPES), scope_type)
+    if scope_type not in model.SCOPE_TYPES:
+        raise invalid("scope_type", ", ".join(model.SCOPE_TYPES), scope_type)
     ident = validation.limit_id(limit, "limit_id")
     match scope_type:
         case "flow":

@@ -11,7 +11,6 @@ from flowfabric.errors import EngineError
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import EVENT_PAGE, GetAll, Store
-from flowfabric.store.schema import TABLES
 from flowfabric.store.wakeups import Topic
 
 log = logging.getLogger("flowfabric.streams")
@@ -22,7 +21,6 @@ RETRY_S = 1.0
 StreamKey = tuple[int, UUID, int]
 _Versions = tuple[int | None, int | None]
 _CHANNELS = (LEASE_EVENTS, COMPLETION_EVENTS)
-_EXECUTION_AT = {channel: TABLES[channel].names.index("execution_id") for channel in _CHANNELS}
 
 
 def frames_of(execution: UUID) -> Topic:
@@ -114,9 +112,8 @@ class StreamWatcher:
 
     async def _read(self, channel: str, after: int) -> int:
         """Wakes the followers of the executions in new events; returns the last event number."""
-        at = _EXECUTION_AT[channel]
         while rows := await self._store.read_events(channel, after, EVENT_PAGE):
-            self._store.hub.ring({frames_of(row[at]): None for row in rows})
+            self._store.hub.ring({frames_of(execution): None for _, execution, *_ in rows})
             after, *_ = rows[-1]
             if len(rows) < EVENT_PAGE:
                 break

@@ -6,54 +6,39 @@ Appends to a stream that come while another is in flight share the next commit.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine import retry
 from flowfabric.engine.batcher import Batch, Batcher
-from flowfabric.errors import (
-    Contention,
-    ContentionKind,
-    Corruption,
-    ResourceExhausted,
-    ValidationError,
-)
+from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import load_rows
+from flowfabric.errors import Corruption, ResourceExhausted, ValidationError
+from flowfabric.model import stream as model
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
-from flowfabric.model.stream import (
-    DURABLE_CAP,
-    MAX_BATCH_BYTES,
-    MAX_BATCH_FRAMES,
-    AppendOutcome,
-    DurableSummary,
-    Frame,
-    StreamMeta,
-)
 from flowfabric.plan import Answer, Applied, Plan
-from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 
 MAX_STREAMS = 4_000
 MAX_WAITING = 10_000
-MAX_TRIES = 20
-LONGEST_PAUSE_S = 0.05
 MAX_TRIMMED = 1_000
 MAX_PLANS = 500
 _WRITTEN = ("client_seq", "ts_ms", "seq", "number", "fields")
 StreamKey = tuple[int, UUID, int]
-Outcomes = list[AppendOutcome]
-Written = dict[int | None, AppendOutcome]
-LoadSnapshot = Callable[[HandleFields], Awaitable[Snapshot]]
+Outcomes = list[model.AppendOutcome]
+Written = dict[int | None, model.AppendOutcome]
 
 
 class _Append(Struct, gc=False):
     handle: HandleFields
-    frames: Sequence[Frame]
+    frames: Sequence[model.Frame]
     now: int
 
 
@@ -75,20 +60,18 @@ _Batch = Batch[_OpenStream, _Append, Outcomes]
 
 
 class StreamWriter:
-    """Writes to the streams of an engine."""
-
-    def __init__(self, store: Store, load_snapshot: LoadSnapshot) -> None:
-        self._store, self._load_snapshot = store, load_snapshot
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
         self._open: dict[StreamKey, _OpenStream] = {}
-        self._commits = _CommitGroup(store)
+        self._commits = _CommitGroup(core.store)
         self._appends: Batcher[_OpenStream, _Append, Outcomes] = Batcher(
-            self._append, MAX_BATCH_FRAMES, fitting=_fitting, fast=self._append_known
+            self._append, model.MAX_BATCH_FRAMES, fitting=_fitting, fast=self._append_known
         )
 
     def write(
-        self, handle: HandleFields, frames: Sequence[Frame], now: int
+        self, handle: HandleFields, frames: Sequence[model.Frame], now: int
     ) -> asyncio.Future[Outcomes]:
-        key = (handle.execution_id.partition_index, handle.execution_id.uuid, handle.attempt_index)
+        key = (*handle.execution_id.key, handle.attempt_index)
         target = self._open.get(key)
         if target is None:
             self._make_room()
@@ -155,10 +138,7 @@ class StreamWriter:
 
     async def _retried(self, target: _OpenStream, append: _Append) -> Outcomes:
         """Appends again after a refusal by another writer of the stream, while the lease holds."""
-        for tries in range(MAX_TRIES):
-            if tries:
-                pause = min(0.001 * 2**tries, LONGEST_PAUSE_S)
-                await asyncio.sleep(random.random() * pause)  # noqa: S311 - no secret
+        for tries in count(1):
             try:
                 outcomes = await self._tried(target, append)
             except ValidationError:
@@ -167,7 +147,8 @@ class StreamWriter:
             if outcomes is not None:
                 return outcomes
             await self._check_lease(append.handle)
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+            await retry.pause(retry.OTHER_WRITER, tries)
+        raise AssertionError("the last pause raises")
 
     async def _tried(self, target: _OpenStream, append: _Append) -> Outcomes | None:
         """None when the stream or the lease has changed in between."""
@@ -189,7 +170,8 @@ class StreamWriter:
         return [written.get(frame.seq) or next(fresh) for frame in append.frames]
 
     async def _check_lease(self, handle: HandleFields) -> None:
-        refused = streams.refusal(await self._load_snapshot(handle), handle)
+        snapshot, _ = await self._core.snapshots.held(handle)
+        refused = streams.refusal(snapshot, handle)
         if refused is not None:
             raise refused
 
@@ -201,12 +183,12 @@ class StreamWriter:
         columns = ("ts_ms", "mode_number")
         size = min(over, MAX_TRIMMED)
         read = Scan("durable_frames", target.columns, limit=size, columns=columns)
-        (rows,) = (await self._store.load((read,))).rows
+        rows = await load_rows(self._store, read)
         return Bound(*rows[-1]) if rows else None
 
     async def _read(self, target: _OpenStream, append: _Append) -> tuple[Stream, Written]:
         """The stream, its document if that is patched, and the numbered frames that it has."""
-        patches = any(type(frame.mode) is DurableSummary for frame in append.frames)
+        patches = any(type(frame.mode) is model.DurableSummary for frame in append.frames)
         reads: list[Read] = [
             Get(stream_forms.META, target.key),
             Get("ff_exec_core", target.key[:2], ("policy",)),
@@ -221,7 +203,7 @@ class StreamWriter:
         ]
         (meta, policy, summary, *written) = (await self._store.load(reads)).rows
         stream = Stream(
-            next((StreamMeta(*row) for row in meta), None),
+            next((model.StreamMeta(*row) for row in meta), None),
             _summary(summary) if patches else None,
             _cap(policy),
         )
@@ -289,12 +271,13 @@ def _split(outcomes: Outcomes, appends: Sequence[_Append]) -> list[Outcomes]:
     return [[next(rest) for _ in append.frames] for append in appends]
 
 
-def _needs_read(stream: Stream, frames: Sequence[Frame]) -> bool:
+def _needs_read(stream: Stream, frames: Sequence[model.Frame]) -> bool:
     """For numbered frames, for an unknown document, and when old frames are to be removed."""
     if streams.frames_over_cap(stream):
         return True
     return any(
-        frame.seq is not None or (stream.summary is None and type(frame.mode) is DurableSummary)
+        frame.seq is not None
+        or (stream.summary is None and type(frame.mode) is model.DurableSummary)
         for frame in frames
     )
 
@@ -310,8 +293,8 @@ def _fitting(appends: Sequence[_Append]) -> int:
         count += len(append.frames)
         size += sum(len(frame.bytes) for frame in append.frames)
         if (
-            count > MAX_BATCH_FRAMES
-            or size > MAX_BATCH_BYTES
+            count > model.MAX_BATCH_FRAMES
+            or size > model.MAX_BATCH_BYTES
             or append.handle != first.handle
             or any(frame.seq is not None for frame in append.frames)
         ):
@@ -326,4 +309,8 @@ def _summary(rows: list[Row]) -> Summary:
 def _cap(rows: list[Row]) -> int:
     """The number of durable frames that the policy of the execution keeps."""
     stated = next((stored_policy(policy) for (policy,) in rows), None)
-    return stated.stream_policy.retention_maxlen if stated and stated.stream_policy else DURABLE_CAP
+    return (
+        stated.stream_policy.retention_maxlen
+        if stated and stated.stream_policy
+        else model.DURABLE_CAP
+    )

@@ -12,25 +12,15 @@ from msgspec import Struct
 from flowfabric.codec import frame_id
 from flowfabric.engine import validation
 from flowfabric.engine.batcher import Batcher
-from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.snapshots import load_all, load_one
 from flowfabric.engine.streams.stream_watcher import StreamKey, StreamWatcher, frames_of
 from flowfabric.engine.streams.stream_writer import StreamWriter
-from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
+from flowfabric.errors import NotFound, bad_input, invalid
 from flowfabric.ids import ExecutionId
+from flowfabric.model import stream as model
 from flowfabric.model.lease import Handle
-from flowfabric.model.stream import (
-    MAX_TAIL_BLOCK_MS,
-    STREAM_READ_HARD_CAP,
-    AppendOutcome,
-    Frame,
-    StreamFrame,
-    StreamFrames,
-    SummaryDocument,
-    Visibility,
-)
 from flowfabric.rules.streams import stream_forms, streams
 from flowfabric.rules.streams.frames import check_batch, check_frame, decode_fields
 from flowfabric.rules.workers import retention
@@ -73,7 +63,7 @@ class _PageRequest(Struct, frozen=True):
 class Page(Struct, frozen=True):
     """Frames with the state of the attempt and its execution, from one snapshot."""
 
-    frames: tuple[StreamFrame, ...]
+    frames: tuple[model.StreamFrame, ...]
     has_attempt: bool
     closed: tuple[int, str] | None
     current_attempt: int
@@ -89,21 +79,14 @@ class Page(Struct, frozen=True):
         """The attempt does not exist and cannot be claimed any more."""
         return not self.has_attempt and self.ended
 
-    def shown(self) -> StreamFrames:
-        return StreamFrames(self.frames, *(self.closed or (None, None)))
+    def shown(self) -> model.StreamFrames:
+        return model.StreamFrames(self.frames, *(self.closed or (None, None)))
 
 
 class Streams:
-    """Writes, reads and follows output streams."""
-
     def __init__(self, core: Core, leases: LeaseCache) -> None:
         self._core, self._store, self._leases = core, core.store, leases
-        self.writer = StreamWriter(
-            core.store,
-            lambda fields: core.snapshots.load(
-                fields.execution_id, attempt_index=fields.attempt_index
-            ),
-        )
+        self.writer = StreamWriter(core)
         self.watcher = StreamWatcher(core.store)
         self.shared_reads: Batcher[_PageRequest, None, Page | None] = Batcher(
             self._read_shared, MAX_SHARED
@@ -111,13 +94,15 @@ class Streams:
 
     # ---- writing
 
-    async def append_frame(self, handle: Handle, frame: Frame) -> AppendOutcome:
+    async def append_frame(self, handle: Handle, frame: model.Frame) -> model.AppendOutcome:
         """Adds a frame to the stream of the attempt while the lease holds; it is then stored."""
         fields = self._leases.fields(handle)
         check_frame(frame)
         return (await self.writer.write(fields, (frame,), await self._store.now_ms()))[0]
 
-    async def append_frames(self, handle: Handle, frames: Sequence[Frame]) -> list[AppendOutcome]:
+    async def append_frames(
+        self, handle: Handle, frames: Sequence[model.Frame]
+    ) -> list[model.AppendOutcome]:
         """Adds several frames with consecutive ids, all or none."""
         fields = self._leases.fields(handle)
         check_batch(frames)
@@ -132,8 +117,8 @@ class Streams:
         from_: str = "start",
         to: str = "end",
         count_limit: int = DEFAULT_COUNT,
-        visibility: Visibility = Visibility.All,
-    ) -> StreamFrames:
+        visibility: model.Visibility = model.Visibility.All,
+    ) -> model.StreamFrames:
         """Frames of a range, both ends included, and whether the stream has ended.
 
         An unknown stream has no frames.
@@ -144,7 +129,7 @@ class Streams:
         after = None if lower is None else (lower[0], lower[1] - 1)
         request = _PageRequest(key, after, upper, _count(count_limit), visible(visibility))
         page = await self._read(request)
-        return StreamFrames(()) if page is None else page.shown()
+        return model.StreamFrames(()) if page is None else page.shown()
 
     async def tail_stream(
         self,
@@ -153,15 +138,15 @@ class Streams:
         after: str = "0-0",
         block_ms: int = 0,
         count_limit: int = DEFAULT_COUNT,
-        visibility: Visibility = Visibility.All,
-    ) -> StreamFrames:
+        visibility: model.Visibility = model.Visibility.All,
+    ) -> model.StreamFrames:
         """Frames after a cursor. Without any, waits up to `block_ms` for a frame or the end.
 
         It also waits for an attempt that may still be claimed. It holds no connection.
         """
         behind = frame_id.after(after)
         key = key_of(execution, attempt_index)
-        wait_ms = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS)
+        wait_ms = validation.whole(block_ms, "block_ms", 0, model.MAX_TAIL_BLOCK_MS)
         count, index = _count(count_limit), visible(visibility)
         page = await self.tail(
             key,
@@ -177,23 +162,20 @@ class Streams:
 
     async def read_summary(
         self, execution: ExecutionId, attempt_index: int
-    ) -> SummaryDocument | None:
+    ) -> model.SummaryDocument | None:
         """The document that the summary frames of an attempt have built so far."""
         read = Get(stream_forms.SUMMARY, key_of(execution, attempt_index), _Document._fields)
         found = await load_one(self._store, read, _Document)
-        return found and SummaryDocument(found.document_json.encode(), *found[1:])
+        return found and model.SummaryDocument(found.document_json.encode(), *found[1:])
 
     async def forget_live_frames(self, limit: int = 1_000) -> int:
         """Drops expired best-effort frames; returns how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
         read = Scan("expiring_frames", upto=now, limit=size, columns=_FrameKey._fields)
-        return await commit_all(
-            self._store,
-            [
-                stream_forms.FORGET_FRAME(**frame._asdict(), now=now)
-                for frame in await load_all(self._store, read, _FrameKey)
-            ],
+        expired = await load_all(self._store, read, _FrameKey)
+        return await self._core.commit_each(
+            [stream_forms.FORGET_FRAME(**frame._asdict(), now=now) for frame in expired]
         )
 
     # ---- following
@@ -261,7 +243,7 @@ class Streams:
             return None
         attempt = next((streams.AttemptEnd(*row) for row in attempts), None)
         frames = tuple(
-            StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields))
+            model.StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields))
             for ts_ms, seq, fields in rows
             if last is None or (ts_ms, seq) <= last
         )
@@ -281,14 +263,15 @@ def key_of(execution: ExecutionId, attempt_index: int) -> StreamKey:
 
 def _count(count_limit: int) -> int:
     if not isinstance(count_limit, int) or isinstance(count_limit, bool) or count_limit < 1:
-        raise ValidationError(ValidationKind.INVALID_INPUT, "count_limit must be >= 1")
-    if count_limit > STREAM_READ_HARD_CAP:
-        detail = f"count_limit_exceeds_hard_cap: at most {STREAM_READ_HARD_CAP}, got {count_limit}"
-        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        raise bad_input("count_limit must be >= 1")
+    if count_limit > model.STREAM_READ_HARD_CAP:
+        raise bad_input(
+            f"count_limit_exceeds_hard_cap: at most {model.STREAM_READ_HARD_CAP}, got {count_limit}"
+        )
     return count_limit
 
 
-def visible(visibility: Visibility) -> str:
-    if not isinstance(visibility, Visibility):
+def visible(visibility: model.Visibility) -> str:
+    if not isinstance(visibility, model.Visibility):
         raise invalid("visibility", "a Visibility", visibility)
-    return "frames" if visibility is Visibility.All else "kept_frames"
+    return "frames" if visibility is model.Visibility.All else "kept_frames"

@@ -1,29 +1,12 @@
-"""Checks of the arguments of suspends and signals: types and sizes.
-
-Rules check what they mean together.
-"""
+"""Types and sizes of the arguments of suspends and signals; rules check their meaning."""
 
 from __future__ import annotations
 
 from flowfabric.engine import validation
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import ValidationError, ValidationKind, bad_input, invalid
 from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model import waitpoint as model
 from flowfabric.model.state import TimeoutBehavior
-from flowfabric.model.waitpoint import (
-    MAX_BINDINGS,
-    MAX_SIGNAL_BYTES,
-    AllOf,
-    Count,
-    CountKind,
-    DeliverSignalArgs,
-    FreshWaitpoint,
-    OperatorOnly,
-    ResumePolicy,
-    Single,
-    SuspendArgs,
-    TimeoutOnly,
-    UsePending,
-)
 
 MAX_TEXT_BYTES = 4_096
 MAX_KEY_BYTES = 256
@@ -39,9 +22,8 @@ _SIGNAL_TEXTS = (
 )
 
 
-def check_suspend(args: object) -> SuspendArgs:
-    if not isinstance(args, SuspendArgs):
-        raise invalid("args", "SuspendArgs", type(args).__name__)
+def check_suspend(args: model.SuspendArgs) -> None:
+    validation.instance(args, model.SuspendArgs)
     validation.flow_id(args.suspension_id, "suspension_id")
     _check_bindings(args.waitpoints)
     _check_condition(args.resume_condition, 0)
@@ -56,10 +38,8 @@ def check_suspend(args: object) -> SuspendArgs:
     except ValueError:
         accepted = ", ".join(TimeoutBehavior)
         raise invalid("timeout_behavior", accepted, args.timeout_behavior) from None
-    if not isinstance(args.resume_policy, ResumePolicy):
-        raise invalid("resume_policy", "a ResumePolicy", args.resume_policy)
-    _check_delay(args.resume_policy.resume_delay_ms)
-    return args
+    policy = validation.instance(args.resume_policy, model.ResumePolicy, "resume_policy")
+    _check_delay(policy.resume_delay_ms)
 
 
 def _check_delay(delay_ms: object) -> None:
@@ -71,12 +51,12 @@ def _check_bindings(bindings: object) -> None:
     if not isinstance(bindings, list | tuple):
         accepted = "a list of FreshWaitpoint or UsePending"
         raise invalid("waitpoints", accepted, type(bindings).__name__)
-    validation.whole(len(bindings), "waitpoints", 0, MAX_BINDINGS)
+    validation.whole(len(bindings), "waitpoints", 0, model.MAX_BINDINGS)
     for binding in bindings:
-        if not isinstance(binding, FreshWaitpoint | UsePending):
+        if not isinstance(binding, model.FreshWaitpoint | model.UsePending):
             raise invalid("waitpoints", "FreshWaitpoint or UsePending", binding)
         validation.flow_id(binding.waitpoint_id, "waitpoint_id")
-        if isinstance(binding, FreshWaitpoint):
+        if isinstance(binding, model.FreshWaitpoint):
             validation.text(binding.waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
             validation.payload_schema(binding.payload_schema)
 
@@ -84,46 +64,43 @@ def _check_bindings(bindings: object) -> None:
 def _check_condition(condition: object, depth: int) -> None:
     """Bounds the recursion; the rule refuses conditions deeper than 4."""
     if depth > MAX_PARSED_DEPTH:
-        raise ValidationError(
-            ValidationKind.INVALID_INPUT, f"depth {depth} exceeds cap 4 at path <root>"
-        )
+        raise bad_input(f"depth {depth} exceeds cap 4 at path <root>")
     match condition:
-        case Single(waitpoint_key=key, name=name):
+        case model.Single(waitpoint_key=key, name=name):
             validation.text(key, "waitpoint_key", MAX_KEY_BYTES)
             validation.optional_text(name, "signal name", MAX_KEY_BYTES)
-        case AllOf(members=several) | Count(waitpoints=several) if not isinstance(
+        case model.AllOf(members=several) | model.Count(waitpoints=several) if not isinstance(
             several, list | tuple
         ):
             raise invalid(
                 "resume_condition", "a list of members or of waitpoint keys", type(several).__name__
             )
-        case Count(n=n, count_kind=kind, waitpoints=keys, name=name, veto=veto):
+        case model.Count(n=n, count_kind=kind, waitpoints=keys, name=name, veto=veto):
             validation.whole(n, "n", 0, 2**31 - 1)
-            if not isinstance(kind, CountKind):
-                raise invalid("count_kind", ", ".join(CountKind), kind)
+            if not isinstance(kind, model.CountKind):
+                raise invalid("count_kind", ", ".join(model.CountKind), kind)
             for key in keys:
                 validation.text(key, "waitpoint_key", MAX_KEY_BYTES)
             validation.optional_text(name, "signal name", MAX_KEY_BYTES)
             validation.optional_text(veto, "veto", MAX_KEY_BYTES)
-        case AllOf(members=members):
+        case model.AllOf(members=members):
             for member in members:
                 _check_condition(member, depth + 1)
-        case OperatorOnly() | TimeoutOnly():
+        case model.OperatorOnly() | model.TimeoutOnly():
             return
         case _:
             accepted = "Single, AllOf, Count, OperatorOnly or TimeoutOnly"
             raise invalid("resume_condition", accepted, type(condition).__name__)
 
 
-def check_signal(args: object) -> ExecutionId:
+def check_signal(args: model.DeliverSignalArgs) -> ExecutionId:
     """The execution that the signal is for."""
-    if not isinstance(args, DeliverSignalArgs):
-        raise invalid("args", "DeliverSignalArgs", type(args).__name__)
+    validation.instance(args, model.DeliverSignalArgs)
     if args.payload is not None:
         if not isinstance(args.payload, bytes):
             raise invalid("payload", "bytes", type(args.payload).__name__)
-        if len(args.payload) > MAX_SIGNAL_BYTES:
-            detail = f"payload: at most {MAX_SIGNAL_BYTES} bytes, got {len(args.payload)}"
+        if len(args.payload) > model.MAX_SIGNAL_BYTES:
+            detail = f"payload: at most {model.MAX_SIGNAL_BYTES} bytes, got {len(args.payload)}"
             raise ValidationError(ValidationKind.PAYLOAD_TOO_LARGE, detail)
     ident = execution_id(args.execution_id)
     validation.flow_id(args.waitpoint_id, "waitpoint_id")

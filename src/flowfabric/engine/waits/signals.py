@@ -15,28 +15,18 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one, load_rows
 from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_signal
-from flowfabric.engine.waits.resume_signals import SIGNAL_PAGE
 from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys, token_of, token_or_refused
+from flowfabric.engine.waits.suspend_replay import SIGNAL_PAGE
 from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE
-from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, bad_input
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
+from flowfabric.model import waitpoint as model
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Handle
 from flowfabric.model.signing_key import HmacKey
-from flowfabric.model.waitpoint import (
-    ApprovalSignalArgs,
-    DeliverSignalArgs,
-    Resumed,
-    SignalAccepted,
-    SignalDuplicate,
-    Suspension,
-    Waitpoint,
-)
-from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
-from flowfabric.rules.fence import check_handle
 from flowfabric.rules.waits import signals, suspension_timeouts, waitpoints
 from flowfabric.rules.waits.signals import Delivery
 from flowfabric.store.port import Get, Read, Row, Scan
@@ -50,37 +40,18 @@ class _Suspended(Struct, frozen=True):
 
     now_ms: int
     execution: Execution | None
-    suspension: Suspension | None
-
-
-class _DeliveryRows(Struct, frozen=True):
-    """The rows a delivery is decided from.
-
-    `duplicate_of`: the signal known under the idempotency key.
-    """
-
-    now_ms: int
-    execution: Execution
-    waitpoint: Waitpoint | None
-    keys: list[HmacKey]
-    suspension: Suspension | None
-    received: int
-    trimmed: int
-    duplicate_of: UUID | None
+    suspension: model.Suspension | None
 
 
 class Signals:
-    """Delivers signals and ends suspensions."""
-
     def __init__(self, core: Core, leases: LeaseCache, keys: SigningKeys) -> None:
         self._core, self._store = core, core.store
         self._leases, self._keys = leases, keys
 
-    async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
-        """Delivers a signal to a waitpoint.
-
-        The token is verified before anything else is checked.
-        """
+    async def deliver_signal(
+        self, args: model.DeliverSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
+        """Delivers a signal to a waitpoint. Its token is verified before anything else."""
         ident = check_signal(args)
         refused = signals.check_source(args)
         if refused is not None:
@@ -88,116 +59,97 @@ class Signals:
         return self._reported(await self._deliver(ident, args))
 
     def _reported(
-        self, result: SignalAccepted | SignalDuplicate
-    ) -> SignalAccepted | SignalDuplicate:
-        effect = result.effect if isinstance(result, SignalAccepted) else "duplicate"
+        self, result: model.SignalAccepted | model.SignalDuplicate
+    ) -> model.SignalAccepted | model.SignalDuplicate:
+        effect = result.effect if isinstance(result, model.SignalAccepted) else "duplicate"
         self._core.telemetry.listener.signalled(effect)
         return result
 
     async def _deliver(
-        self, ident: ExecutionId, args: DeliverSignalArgs
-    ) -> SignalAccepted | SignalDuplicate:
-        result: SignalAccepted | SignalDuplicate = await self._core.run(
+        self, ident: ExecutionId, args: model.DeliverSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
+        return await self._core.run(
             lambda: self._delivery(ident, args), lambda delivery: signals.deliver(delivery, args)
         )
-        return result
 
-    async def _delivery(self, ident: ExecutionId, args: DeliverSignalArgs) -> Delivery:
-        rows = await self._load(ident, args)
-        waitpoint, link = await self._verified(ident, args, rows)
-        received, history = rows.received, list[Row]()
-        most = waitpoints.signal_limit(rows.execution.policy, ident, args)
-        is_long = signals.is_long(waitpoint, args.signal_maxlen)
-        if 0 < most <= received or is_long:
-            history = await self._history(ident, max(most, SIGNAL_PAGE))
-            received = len(history) + rows.trimmed
-        return Delivery(
-            rows.now_ms,
-            rows.execution,
-            waitpoint,
-            rows.suspension,
-            rows.duplicate_of,
-            received,
-            history if is_long else (),
-            link,
-        )
-
-    async def _load(self, ident: ExecutionId, args: DeliverSignalArgs) -> _DeliveryRows:
-        at, key = ident.partition_index, (ident.partition_index, ident.uuid)
-        owner = {"partition_key": at, "execution_id": ident.uuid}
+    async def _delivery(self, ident: ExecutionId, args: model.DeliverSignalArgs) -> Delivery:
+        at, key = ident.partition_index, ident.key
         counters = ("signal_count", "signals_trimmed")
         reads: list[Read] = [
             Get("ff_exec_core", key, CORE_COLUMNS),
             Get("ff_waitpoint_pending", (at, args.waitpoint_id)),
             KEYS,
             Get("ff_suspension_current", key),
-            Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS, columns=counters),
+            Scan("waitpoints_of", ident.owner, limit=MAX_WAITPOINTS, columns=counters),
         ]
         if args.idempotency_key and args.dedup_ttl_ms > 0:
             dedup_key = (at, args.waitpoint_id, args.idempotency_key)
             reads.append(Get("ff_signal_dedup", dedup_key, ("signal_id", "expires_at_ms")))
         loaded = await self._store.load(reads)
         executions, found, keys, suspended, counts, *known = loaded.rows
-        execution = next(map(from_core_row, executions), None)
+        execution, now = next(map(from_core_row, executions), None), loaded.now_ms
         if execution is None:
             raise NotFound("execution")
-        of_execution = (w for w in starmap(Waitpoint, found) if w.execution_id == ident.uuid)
-        duplicates = (s for rows in known for s, until in rows if until > loaded.now_ms)
-        return _DeliveryRows(
-            loaded.now_ms,
+        of_execution = (w for w in starmap(model.Waitpoint, found) if w.execution_id == ident.uuid)
+        waitpoint, link = await self._verified(
+            ident, args, next(of_execution, None), list(starmap(HmacKey, keys)), now
+        )
+        received, history = sum(count for count, _ in counts), list[Row]()
+        most = waitpoints.signal_limit(execution.policy, ident, args)
+        is_long = signals.is_long(waitpoint, args.signal_maxlen)
+        if 0 < most <= received or is_long:
+            history = await self._history(ident, max(most, SIGNAL_PAGE))
+            received = len(history) + sum(trimmed for _, trimmed in counts)
+        return Delivery(
+            now,
             execution,
-            next(of_execution, None),
-            list(starmap(HmacKey, keys)),
-            next(starmap(Suspension, suspended), None),
-            sum(received for received, _ in counts),
-            sum(trimmed for _, trimmed in counts),
-            next(duplicates, None),
+            waitpoint,
+            next(starmap(model.Suspension, suspended), None),
+            next((signal for rows in known for signal, until in rows if until > now), None),
+            received,
+            history if is_long else (),
+            link,
         )
 
     async def _verified(
-        self, ident: ExecutionId, args: DeliverSignalArgs, rows: _DeliveryRows
-    ) -> tuple[Waitpoint, str]:
-        """The waitpoint, and the approver whose link the token is.
-
-        A refused token is noted on the execution.
-        """
-        waitpoint = rows.waitpoint
+        self,
+        ident: ExecutionId,
+        args: model.DeliverSignalArgs,
+        waitpoint: model.Waitpoint | None,
+        keys: list[HmacKey],
+        now: int,
+    ) -> tuple[model.Waitpoint, str]:
+        """The waitpoint, and the approver of the link. Notes a refused token on the execution."""
         try:
-            stored = None if waitpoint is None else token_of(waitpoint, rows.keys)
+            stored = None if waitpoint is None else token_of(waitpoint, keys)
             approvers: Sequence[str] = () if waitpoint is None else json.loads(waitpoint.approvers)
-            token, now = args.waitpoint_token, rows.now_ms
-            link = tokens.verify(token, ident, args.waitpoint_id, stored, rows.keys, now, approvers)
+            token = args.waitpoint_token
+            link = tokens.verify(token, ident, args.waitpoint_id, stored, keys, now, approvers)
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
-            owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-            await self._store.commit(signals.stamp_failure(owner, rows.now_ms))
+            await self._store.commit(signals.stamp_failure(ident.owner, now))
             raise
         return waitpoint, link
 
     async def _history(self, ident: ExecutionId, limit: int) -> list[Row]:
-        """Signals with their waitpoints.
-
-        The counters of waitpoints count a repeated signal twice, the history once.
-        """
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
-        (rows,) = (await self._store.load((read,))).rows
-        return rows
+        """Signals with their waitpoints; counts a repeated signal once, as the counters do not."""
+        columns = ("signal_id", "waitpoint_id")
+        read = Scan("signals_of", ident.owner, limit=limit, columns=columns)
+        return await load_rows(self._store, read)
 
     async def deliver_approval_signal(
-        self, args: ApprovalSignalArgs
-    ) -> SignalAccepted | SignalDuplicate:
+        self, args: model.ApprovalSignalArgs
+    ) -> model.SignalAccepted | model.SignalDuplicate:
         """Delivers an operator's decision. The engine derives the token."""
-        if not isinstance(args, ApprovalSignalArgs):
-            raise invalid("args", "ApprovalSignalArgs", type(args).__name__)
+        validation.instance(args, model.ApprovalSignalArgs)
         ident = execution_id(args.execution_id)
         lane = lane_id(args.lane_id)
         wanted = validation.flow_id(args.waitpoint_id, "waitpoint_id")
         name = validation.text(args.signal_name, "signal_name", MAX_KEY_BYTES)
         suffix = validation.text(args.idempotency_suffix, "idempotency_suffix", MAX_KEY_BYTES)
         token, now = await self._approval_token(ident, wanted, lane)
-        signal = DeliverSignalArgs(
+        signal = model.DeliverSignalArgs(
             execution_id=ident,
             waitpoint_id=wanted,
             signal_id=uuid.uuid4(),
@@ -221,7 +173,7 @@ class Signals:
     ) -> tuple[str, int]:
         """The token of a waitpoint of an execution in this lane, and the clock of the store."""
         reads = (
-            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
+            Get("ff_exec_core", ident.key, ("lane_id",)),
             Get("ff_waitpoint_pending", (ident.partition_index, waitpoint_id)),
             KEYS,
         )
@@ -231,26 +183,23 @@ class Signals:
             raise NotFound("execution")
         for (stored_lane,) in lanes:
             if lane != stored_lane:
-                detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
-                raise ValidationError(ValidationKind.INVALID_INPUT, detail)
-        waitpoint = next(starmap(Waitpoint, found), None)
+                raise bad_input(
+                    f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
+                )
+        waitpoint = next(starmap(model.Waitpoint, found), None)
         if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
             raise NotFound("waitpoint")
         return token_or_refused(waitpoint, list(starmap(HmacKey, keys))), loaded.now_ms
 
     async def wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
-        """Signals every open waitpoint of that key.
-
-        A waitpoint created later is checked against the children then.
-        """
-        owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
-        reads = (Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS)
+        """Signals every open waitpoint of that key."""
+        reads = (Scan("waitpoints_of", parent.owner, limit=MAX_WAITPOINTS), KEYS)
         found, key_rows = (await self._store.load(reads)).rows
         keys = list(starmap(HmacKey, key_rows))
-        for waitpoint in starmap(Waitpoint, found):
+        for waitpoint in starmap(model.Waitpoint, found):
             if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
                 continue
-            args = DeliverSignalArgs(
+            args = model.DeliverSignalArgs(
                 execution_id=parent,
                 waitpoint_id=waitpoint.waitpoint_id,
                 signal_id=uuid.uuid4(),
@@ -268,7 +217,7 @@ class Signals:
 
     async def resume_execution(
         self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0
-    ) -> Resumed:
+    ) -> model.Resumed:
         """Ends a suspension, whether its condition holds or not."""
         ident = execution_id(execution)
         validation.text(trigger_type, "trigger_type", MAX_KEY_BYTES)
@@ -277,34 +226,30 @@ class Signals:
         def rule(found: _Suspended) -> Decision:
             return signals.resume(found.execution, found.suspension, delay, found.now_ms)
 
-        result: Resumed = await self._core.run(lambda: self._suspended(ident), rule)
-        return result
+        return await self._core.run(lambda: self._suspended(ident), rule)
 
     async def expire_suspension(
         self, execution: ExecutionId, *, partition: int | str | None = None, now: int | None = None
     ) -> str:
         """Applies the timeout behaviour of a suspension that is overdue. Returns what was done."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
+        ident = validation.target(execution, partition, now)
         signal = uuid.uuid4()
 
         def rule(found: _Suspended) -> Decision:
             at = found.now_ms if now is None else now
             return suspension_timeouts.expire(found.execution, found.suspension, at, signal)
 
-        result: str = await self._core.run(lambda: self._suspended(ident), rule)
-        return result
+        return await self._core.run(lambda: self._suspended(ident), rule)
 
     async def _suspended(self, ident: ExecutionId) -> _Suspended:
-        key = (ident.partition_index, ident.uuid)
+        key = ident.key
         reads = (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
         loaded = await self._store.load(reads)
         executions, suspended = loaded.rows
         return _Suspended(
             loaded.now_ms,
             next(map(from_core_row, executions), None),
-            next(starmap(Suspension, suspended), None),
+            next(starmap(model.Suspension, suspended), None),
         )
 
     async def close_waitpoint(
@@ -313,23 +258,24 @@ class Signals:
         """Closes a waitpoint to signals. A suspension that waits on it stays suspended."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         validation.text(reason, "reason", MAX_KEY_BYTES)
-        result: str = await self._core.run(
+        return await self._core.run(
             lambda: self._waitpoint(ident.partition_index, wanted),
             lambda found: waitpoints.close(found, ident.uuid, reason),
         )
-        return result
 
-    async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
+    async def _waitpoint(self, partition: int, ident: UUID) -> model.Waitpoint | None:
         return await load_one(
-            self._store, Get("ff_waitpoint_pending", (partition, ident)), Waitpoint
+            self._store, Get("ff_waitpoint_pending", (partition, ident)), model.Waitpoint
         )
 
     async def expire_waitpoints(self, limit: int = 100) -> int:
         """Closes expired waitpoints that no suspension uses. Returns their number."""
         now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
         scan = Scan("waitpoint_expiry", upto=now, limit=size)
-        found = await load_all(self._store, scan, Waitpoint)
-        return await self._commit_many([waitpoints.closing(w, "never_committed") for w in found])
+        found = await load_all(self._store, scan, model.Waitpoint)
+        return await self._core.commit_each(
+            [waitpoints.closing(w, "never_committed") for w in found]
+        )
 
     async def forget_signal_keys(self) -> int:
         """Removes expired idempotency keys of signals and suspends. Returns their number."""
@@ -341,19 +287,12 @@ class Signals:
         signal_keys, suspend_keys = (await self._store.load(reads)).rows
         plans = [signals.forget_key(row, now) for row in signal_keys]
         plans += [signals.forget_suspend(row, now) for row in suspend_keys]
-        return await self._commit_many(plans)
-
-    async def _commit_many(self, plans: Sequence[Plan]) -> int:
-        answers = await self._store.commit_many(plans) if plans else ()
-        return sum(isinstance(answer, Applied) for answer in answers)
+        return await self._core.commit_each(plans)
 
     # ---- tokens
 
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
-        """The token of an open waitpoint.
-
-        It is a credential: only callers that may hand it out should read it.
-        """
+        """The token of an open waitpoint, which is a credential."""
         wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
         found = await self._waitpoint(partition_key(partition), wanted)
         if found is None or not found.is_open:
@@ -367,9 +306,7 @@ class Signals:
         """The token of an open waitpoint of the held execution, or that of an approver's link."""
         fields = self._leases.fields(handle)
         wanted = validation.flow_id(waitpoint_id, "waitpoint_id")
-        refused = check_handle(await self._core.snapshots.load(fields.execution_id), fields)
-        if refused is not None:
-            await self._core.refuse(refused)
+        await self._core.check_held(fields)
         found = await self._waitpoint(fields.execution_id.partition_index, wanted)
         if found is None or not found.is_open or found.execution_id != fields.execution_id.uuid:
             return None

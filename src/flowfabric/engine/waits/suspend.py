@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from itertools import starmap
+from itertools import count, starmap
 from typing import Any
-from uuid import UUID
 
 from msgspec import Struct
 
@@ -15,35 +14,21 @@ from flowfabric.codec.handle import encode_handle
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.engine.waits.argument_checks import MAX_KEY_BYTES, check_suspend
-from flowfabric.engine.waits.resume_signals import (
+from flowfabric.engine.waits.signing_keys import KEYS, token_of
+from flowfabric.engine.waits.suspend_replay import (
     SIGNAL_PAGE,
+    SuspendReplays,
     as_resume_signal,
     load_last_suspension,
+    remember,
     resumed_by,
 )
-from flowfabric.engine.waits.signing_keys import KEYS, token_of
-from flowfabric.engine.waits.suspend_replay import SuspendReplays, remember
-from flowfabric.errors import StateError, StateKind, invalid
+from flowfabric.errors import StateError, StateKind
 from flowfabric.ids import ExecutionId, execution_id
-from flowfabric.model.attempt import Attempt
+from flowfabric.model import waitpoint as model
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
 from flowfabric.model.signing_key import HmacKey
-from flowfabric.model.waitpoint import (
-    MAX_BINDINGS,
-    BoundWaitpoint,
-    ConditionMet,
-    PendingWaitpoint,
-    ResumeSignal,
-    Signal,
-    SuspendArgs,
-    Suspended,
-    Suspension,
-    SuspensionDetails,
-    UsePending,
-    Waitpoint,
-)
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Commit, Reject, Snapshot
 from flowfabric.rules.fence import check_fence, check_handle
@@ -51,16 +36,13 @@ from flowfabric.rules.leases import attempts
 from flowfabric.rules.waits import suspend as suspensions
 from flowfabric.rules.waits import waitpoints
 from flowfabric.rules.waits.suspend import SuspendSnapshot
-from flowfabric.store.port import Get, GetAll, Read, Row, Scan
+from flowfabric.store.port import Get, GetAll, Read, Scan
 
 MAX_EXPIRY_MS = 2**63 - 1
 
 
 class _SuspendRows(Struct, frozen=True):
-    """The rows a suspend is decided from.
-
-    `has_answer`: an answer is stored under the key, perhaps an expired one.
-    """
+    """The rows of a suspend. `has_answer`: the key has an answer, perhaps an expired one."""
 
     held: Snapshot
     snapshot: SuspendSnapshot
@@ -69,8 +51,6 @@ class _SuspendRows(Struct, frozen=True):
 
 
 class Suspend:
-    """Suspends attempts and reads what resumed them."""
-
     def __init__(self, core: Core, leases: LeaseCache) -> None:
         self._core, self._store, self._leases = core, core.store, leases
         self._replays = SuspendReplays(core.store)
@@ -83,7 +63,7 @@ class Suspend:
         signal_names: Sequence[str] = (),
         payload_schema: dict[str, Any] | None = None,
         approvers: Sequence[str] = (),
-    ) -> PendingWaitpoint:
+    ) -> model.PendingWaitpoint:
         """Creates a waitpoint that keeps signals until the suspend. The lease is kept."""
         fields = self._leases.fields(handle)
         validation.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
@@ -91,12 +71,12 @@ class Suspend:
         validation.payload_schema(payload_schema)
         asked = validation.approvers(approvers)
         names = [validation.text(name, "signal_names", MAX_KEY_BYTES) for name in signal_names]
-        validation.whole(len(names), "signal_names", 0, MAX_BINDINGS)
-        held, keys = await self._held(fields)
+        validation.whole(len(names), "signal_names", 0, model.MAX_BINDINGS)
+        held, (stored_keys,) = await self._core.snapshots.held(fields, KEYS)
         refused = check_handle(held, fields)
         if refused is not None:
             await self._core.refuse(refused)
-        key, ident = tokens.signing_key(keys), uuid.uuid4()
+        key, ident = tokens.signing_key(list(starmap(HmacKey, stored_keys))), uuid.uuid4()
         token = tokens.mint(key, fields.execution_id, ident)
         plan = waitpoints.create_waitpoint(
             fields,
@@ -112,14 +92,11 @@ class Suspend:
         )
         await self._core.run_fenced(fields, Commit(plan))
         links = tuple((each, tokens.mint(key, fields.execution_id, ident, each)) for each in asked)
-        return PendingWaitpoint(ident, token, links)
+        return model.PendingWaitpoint(ident, token, links)
 
-    async def _held(self, fields: HandleFields) -> tuple[Snapshot, list[HmacKey]]:
-        loaded = await self._store.load((*_held_reads(fields), KEYS))
-        executions, tried, keys = loaded.rows
-        return _held_snapshot(loaded.now_ms, executions, tried), list(starmap(HmacKey, keys))
-
-    async def suspend(self, handle: Handle, args: SuspendArgs) -> Suspended | ConditionMet:
+    async def suspend(
+        self, handle: Handle, args: model.SuspendArgs
+    ) -> model.Suspended | model.ConditionMet:
         """Suspends the attempt until its condition holds and releases the lease.
 
         Answers `ConditionMet`, and keeps the lease, when earlier signals satisfy the condition.
@@ -132,18 +109,17 @@ class Suspend:
         if known is not None:
             return known
         result = await self._suspend(fields, args)
-        if isinstance(result, Suspended):
+        if isinstance(result, model.Suspended):
             self._leases.forget(handle)
         return result
 
     async def suspend_by_triple(
-        self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs
-    ) -> Suspended | ConditionMet:
+        self, execution: ExecutionId, fence: LeaseFence, args: model.SuspendArgs
+    ) -> model.Suspended | model.ConditionMet:
         """As `suspend`, for callers that name the lease instead of a handle."""
         ident = execution_id(execution)
         await self._check(args)
-        if not isinstance(fence, LeaseFence):
-            raise invalid("fence", "a LeaseFence", type(fence).__name__)
+        validation.instance(fence, LeaseFence, "fence")
         known = await self._replays.find(ident, args)
         if known is not None:
             return known
@@ -155,15 +131,16 @@ class Suspend:
         assert stored is not None
         return await self._suspend(attempts.holder(stored, self._store.tag), args)
 
-    async def _check(self, args: SuspendArgs) -> None:
+    async def _check(self, args: model.SuspendArgs) -> None:
         check_suspend(args)
         problem = suspensions.check_args(args, await self._store.now_ms())
         if problem is not None:
             raise problem
 
-    async def _suspend(self, fields: HandleFields, args: SuspendArgs) -> Suspended | ConditionMet:
-        tries = 0
-        while True:
+    async def _suspend(
+        self, fields: HandleFields, args: model.SuspendArgs
+    ) -> model.Suspended | model.ConditionMet:
+        for tries in count(1):
             rows = await self._load(fields, args)
             snapshot = rows.snapshot
             refused = check_handle(rows.held, fields)
@@ -190,63 +167,58 @@ class Suspend:
                 plans.append(remember(ident, args, result, now, replaces=rows.has_answer))
             if isinstance(await self._store.commit_together(plans), Applied):
                 return result
-            tries += 1
             await self._core.pause(tries)
+        raise AssertionError("the last pause raises")
 
-    async def _load(self, fields: HandleFields, args: SuspendArgs) -> _SuspendRows:
+    async def _load(self, fields: HandleFields, args: model.SuspendArgs) -> _SuspendRows:
         ident = fields.execution_id
         at = ident.partition_index
-        owner = {"partition_key": at, "execution_id": ident.uuid}
         first = args.waitpoints[0]
-        uses_pending = isinstance(first, UsePending)
+        uses_pending = isinstance(first, model.UsePending)
         reads: list[Read] = [
-            *_held_reads(fields),
-            Get("ff_suspension_current", (at, ident.uuid)),
+            Get("ff_suspension_current", ident.key),
             GetAll("ff_waitpoint_pending", [(at, each.waitpoint_id) for each in args.waitpoints]),
             KEYS,
         ]
         if uses_pending:
-            reads.append(Scan("signals_of", owner, limit=SIGNAL_PAGE))
+            reads.append(Scan("signals_of", ident.owner, limit=SIGNAL_PAGE))
         if args.idempotency_key:
             key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
             reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
-        loaded = await self._store.load(reads)
-        executions, tried, suspended, stored, keys, *rest = loaded.rows
-        signals = starmap(Signal, rest.pop(0)) if uses_pending else ()
+        held, rows = await self._core.snapshots.held(fields, *reads)
+        suspended, stored, keys, *rest = rows
+        signals = starmap(model.Signal, rest.pop(0)) if uses_pending else ()
         snapshot = SuspendSnapshot(
-            loaded.now_ms,
-            next(starmap(Suspension, suspended), None),
-            {waitpoint.waitpoint_id: waitpoint for waitpoint in starmap(Waitpoint, stored)},
+            held.now_ms,
+            next(starmap(model.Suspension, suspended), None),
+            {waitpoint.waitpoint_id: waitpoint for waitpoint in starmap(model.Waitpoint, stored)},
             [signal for signal in signals if signal.waitpoint_id == first.waitpoint_id],
         )
-        return _SuspendRows(
-            _held_snapshot(loaded.now_ms, executions, tried),
-            snapshot,
-            list(starmap(HmacKey, keys)),
-            any(rest),
-        )
+        return _SuspendRows(held, snapshot, list(starmap(HmacKey, keys)), any(rest))
 
     def _result(
         self,
         fields: HandleFields,
-        args: SuspendArgs,
-        bound: Sequence[BoundWaitpoint],
+        args: model.SuspendArgs,
+        bound: Sequence[model.BoundWaitpoint],
         found: suspensions.ConditionState,
         snapshot: SuspendSnapshot,
-    ) -> Suspended | ConditionMet:
+    ) -> model.Suspended | model.ConditionMet:
         if found.met:
             satisfying = tuple(
                 as_resume_signal(signal)
                 for signal in snapshot.signals
                 if signal.signal_id in found.satisfiers
             )
-            return ConditionMet(SuspensionDetails(args.suspension_id, tuple(bound), satisfying))
+            return model.ConditionMet(
+                model.SuspensionDetails(args.suspension_id, tuple(bound), satisfying)
+            )
         handle = Handle(self._store.tag.label, HandleKind.SUSPENDED, encode_handle(fields))
-        return Suspended(SuspensionDetails(args.suspension_id, tuple(bound)), handle)
+        return model.Suspended(model.SuspensionDetails(args.suspension_id, tuple(bound)), handle)
 
     # ---- signals
 
-    async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
+    async def observe_signals(self, handle: Handle) -> list[model.ResumeSignal]:
         """All signals so far for a suspended handle; for any other, those that resumed it."""
         fields = self._leases.fields(handle)
         suspension, signals = await load_last_suspension(self._store, fields.execution_id)
@@ -256,44 +228,25 @@ class Suspend:
             return [as_resume_signal(signal) for signal in signals]
         return resumed_by(suspension, signals)
 
-    async def read_resume_signals(self, execution: ExecutionId) -> list[ResumeSignal]:
+    async def read_resume_signals(self, execution: ExecutionId) -> list[model.ResumeSignal]:
         """The signals that ended the latest suspension, whichever attempt it was of."""
         suspension, signals = await load_last_suspension(self._store, execution_id(execution))
         return [] if suspension is None else resumed_by(suspension, signals)
 
 
-def _held_reads(fields: HandleFields) -> tuple[Get, Get]:
-    key: tuple[int, UUID] = (fields.execution_id.partition_index, fields.execution_id.uuid)
-    return (
-        Get("ff_exec_core", key, CORE_COLUMNS),
-        Get("ff_attempt", (*key, fields.attempt_index)),
-    )
-
-
-def _held_snapshot(now_ms: int, executions: list[Row], tried: list[Row]) -> Snapshot:
-    return Snapshot(
-        now_ms,
-        next(map(from_core_row, executions), None),
-        next(starmap(Attempt, tried), None),
-    )
-
-
 def _bound(
-    ident: ExecutionId, args: SuspendArgs, snapshot: SuspendSnapshot, keys: Sequence[HmacKey]
-) -> tuple[list[BoundWaitpoint], str]:
-    """The waitpoints with their tokens, and the signing key of new ones.
-
-    A pending waitpoint keeps its token.
-    """
+    ident: ExecutionId, args: model.SuspendArgs, snapshot: SuspendSnapshot, keys: Sequence[HmacKey]
+) -> tuple[list[model.BoundWaitpoint], str]:
+    """The waitpoints with their tokens, and the signing key of new ones."""
     bound, kid = [], ""
     for binding in args.waitpoints:
-        if isinstance(binding, UsePending):
+        if isinstance(binding, model.UsePending):
             stored = snapshot.waitpoints[binding.waitpoint_id]
             token = token_of(stored, keys) or ""
-            bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, token))
+            bound.append(model.BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, token))
             continue
         key = tokens.signing_key(keys)
         kid = key.kid
         token = tokens.mint(key, ident, binding.waitpoint_id)
-        bound.append(BoundWaitpoint(binding.waitpoint_id, suspensions.key_of(binding), token))
+        bound.append(model.BoundWaitpoint(binding.waitpoint_id, suspensions.key_of(binding), token))
     return bound, kid

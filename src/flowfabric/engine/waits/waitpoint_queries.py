@@ -6,12 +6,21 @@ import json
 from itertools import starmap
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.snapshots import (
+    CORE_COLUMNS,
+    behind,
+    core_of,
+    from_core_row,
+    full_page,
+    load_all,
+    load_one,
+    pages,
+)
 from flowfabric.engine.waits.signing_keys import KEYS, token_of
 from flowfabric.errors import (
     NotFound,
@@ -19,6 +28,7 @@ from flowfabric.errors import (
     StateKind,
     ValidationError,
     ValidationKind,
+    bad_input,
     invalid,
 )
 from flowfabric.ids import ExecutionId, execution_id, partition_key
@@ -40,18 +50,13 @@ class _SuspendedAt(Struct, frozen=True):
 
 
 class WaitpointQueries:
-    """Lists open waitpoints and suspended executions."""
-
     def __init__(self, core: Core) -> None:
         self._core, self._store = core, core.store
 
     async def look_at_waitpoint(
         self, execution: ExecutionId, waitpoint_id: UUID, token: str
     ) -> WaitpointListed:
-        """The waitpoint that a token opens.
-
-        A wrong token does not reveal whether the waitpoint exists.
-        """
+        """The waitpoint that a token opens. A wrong token does not reveal whether it exists."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         at = ident.partition_index
         reads = (
@@ -81,9 +86,8 @@ class WaitpointQueries:
         ident = execution_id(execution)
         size = min(max(validation.limit(limit, MAX_PAGE), 1), MAX_PAGE)
         position = None if after is None else (validation.flow_id(after, "after"),)
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        scan = Scan("waitpoints_of", owner, position, limit=size + 1)
-        target = Get("ff_exec_core", (ident.partition_index, ident.uuid), CORE_COLUMNS)
+        scan = Scan("waitpoints_of", ident.owner, position, limit=size + 1)
+        target = Get("ff_exec_core", ident.key, CORE_COLUMNS)
         rows, executions = (await self._store.load((scan, target))).rows
         if not executions:
             raise NotFound("execution")
@@ -92,43 +96,34 @@ class WaitpointQueries:
         page = list(starmap(Waitpoint, rows))
         found = [waitpoint for waitpoint in page if waitpoint.is_open]
         while len(found) <= size < len(page):
-            scan = structs.replace(scan, after=(page[-1].waitpoint_id,))
-            page = await load_all(self._store, scan, Waitpoint)
+            page = await load_all(self._store, behind(scan, page[-1]), Waitpoint)
             found += [waitpoint for waitpoint in page if waitpoint.is_open]
-        items = [_listed(waitpoint) for waitpoint in found[:size]]
-        return Page(items, items[-1].waitpoint_id if len(found) > size else None)
+        items, last = full_page(found, size)
+        return Page(list(map(_listed, items)), last and last.waitpoint_id)
 
     async def list_open_waitpoints(
-        self,
-        after: tuple[int, UUID] | None = None,
-        limit: int = 100,
+        self, after: tuple[int, UUID] | None = None, limit: int = 100
     ) -> Page[WaitpointListed]:
         """Open waitpoints of all executions, oldest first."""
         size = validation.limit(limit, MAX_PAGE)
         position = None if after is None else _position(after)
         found: list[Waitpoint] = []
-        while size and len(found) <= size:
-            scan = Scan("open_waitpoints", {}, position, limit=size + 1)
-            page = await load_all(self._store, scan, Waitpoint)
+        scan = Scan("open_waitpoints", {}, position, limit=size + 1)
+        async for page in pages(self._store, scan, Waitpoint):
             found += await self._of_unfinished(page)
-            if len(page) <= size:
+            if len(found) > size:
                 break
-            position = (page[-1].created_at_ms, page[-1].waitpoint_id)
-        items = found[:size]
-        has_more = size and len(found) > size
-        cursor = (items[-1].created_at_ms, items[-1].waitpoint_id) if has_more else None
-        return Page([_listed(waitpoint) for waitpoint in items], cursor)
+        items, last = full_page(found, size)
+        cursor = None if last is None else (last.created_at_ms, last.waitpoint_id)
+        return Page(list(map(_listed, items)), cursor)
 
     async def _of_unfinished(self, page: list[Waitpoint]) -> list[Waitpoint]:
-        """Waitpoints of executions that have not ended.
-
-        A waitpoint that no suspension used outlives its execution until it expires.
-        """
+        """Waitpoints of executions that have not ended: an unused one outlives its execution."""
         if not page:
             return []
         keys = list({(each.partition_key, each.execution_id) for each in page})
-        (rows,) = (await self._store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))).rows
-        executions = map(from_core_row, rows)
+        read = GetAll("ff_exec_core", keys, CORE_COLUMNS)
+        executions = await load_all(self._store, read, core_of)
         unfinished = {
             (each.partition_key, each.execution_id) for each in executions if not is_ended(each)
         }
@@ -141,9 +136,7 @@ class WaitpointQueries:
         try:
             at = partition_key(partition, "partition")
         except ValidationError as error:
-            raise ValidationError(
-                ValidationKind.INVALID_INPUT, f"list_suspended: {error.detail}"
-            ) from None
+            raise bad_input(f"list_suspended: {error.detail}") from None
         size = validation.limit(limit, MAX_PAGE)
         after = None if cursor is None else await self._suspended_at(execution_id(cursor, "cursor"))
         if not size:
@@ -151,21 +144,18 @@ class WaitpointQueries:
         columns = _SuspendedAt.__struct_fields__
         scan = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
         found = await load_all(self._store, scan, _SuspendedAt)
-        items = [
+        listed = [
             SuspendedListed(
                 ExecutionId.of(at, each.execution_id), each.suspended_at_ms, each.reason_code
             )
-            for each in found[:size]
+            for each in found
         ]
-        return Page(items, items[-1].execution_id if len(found) > size else None)
+        items, last = full_page(listed, size)
+        return Page(items, last and last.execution_id)
 
     async def _suspended_at(self, ident: ExecutionId) -> tuple[int, UUID]:
-        """The position of a cursor.
-
-        An execution that resumed since is placed by its latest suspension.
-        """
-        key = (ident.partition_index, ident.uuid)
-        read = Get("ff_suspension_current", key, _SuspendedAt.__struct_fields__)
+        """The position of a cursor. A resumed execution is placed by its latest suspension."""
+        read = Get("ff_suspension_current", ident.key, _SuspendedAt.__struct_fields__)
         found = await load_one(self._store, read, _SuspendedAt)
         return 0 if found is None else found.suspended_at_ms, ident.uuid
 

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.quota_cache import QuotaCache
-from flowfabric.engine.commits import commit_all
 from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all
+from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, load_all, load_rows, pages
 from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter, is_end
 from flowfabric.model.execution import Execution
@@ -39,8 +38,6 @@ class _IdempotencyKey(NamedTuple):
 
 
 class Retention:
-    """Removes rows past their retention."""
-
     def __init__(self, core: Core, quota_cache: QuotaCache) -> None:
         self._core, self._store = core, core.store
         self._quota_cache = quota_cache
@@ -68,9 +65,12 @@ class Retention:
         at = await self._store.now_ms() if now is None else validation.timestamp(now, "now")
         size = validation.limit(batch, retention.MAX_TRIM_BATCH, "batch")
         where = None if partition is None else partition_key(partition, "partition")
+        if not size:
+            return 0
         due: list[Execution] = []
         for index, upto in (("ended", at - ages[0]), ("failed", at - ages[1]), ("retained", at)):
-            due += await self._due(index, checked, upto, size, where, wanted)
+            scan = Scan(index, {"lane_id": checked}, None, upto, size, CORE_COLUMNS)
+            due += await self._due(scan, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
         return await self._trim(due[:size])
 
@@ -82,7 +82,7 @@ class Retention:
                 members.setdefault((each.partition_key, each.flow_id), []).append(each)
         whole = await self._last_of(members)
         ends = [e for e in due if e.flow_id is None or (e.partition_key, e.flow_id) not in whole]
-        trimmed = await commit_all(self._store, [retention.trim(e) for e in ends])
+        trimmed = await self._core.commit_each([retention.trim(e) for e in ends])
         for key, flow in whole.items():
             answer = await self._store.commit_together(retention.trim_whole(flow, members[key]))
             trimmed += len(members[key]) if isinstance(answer, Applied) else 0
@@ -105,31 +105,15 @@ class Retention:
         return {key: flow for key, flow in whole.items() if sizes[key] == len(members[key])}
 
     async def _due(
-        self,
-        index: str,
-        lane: str,
-        upto: int,
-        size: int,
-        partition: int | None,
-        wanted: ScannerFilter | None,
+        self, scan: Scan, partition: int | None, wanted: ScannerFilter | None
     ) -> list[Execution]:
         found: list[Execution] = []
-        after = None
-        while len(found) < size:
-            loaded = await self._store.load(
-                (Scan(index, {"lane_id": lane}, after, upto, size, CORE_COLUMNS),)
-            )
-            page = [from_core_row(row) for row in loaded.rows[0]]
+        async for page in pages(self._store, scan, core_of):
             held = await self._held([e for e in page if e.flow_id is not None])
             here = [e for e in page if partition is None or e.partition_key == partition]
             found += [e for e in here if passes(e, wanted) and e.id not in held]
-            if len(page) < size:
+            if len(found) >= scan.limit:
                 break
-            last = page[-1]
-            after = (
-                last.retain_until_ms if index == "retained" else last.terminal_at_ms,
-                last.execution_id,
-            )
         return found
 
     async def _held(self, members: list[Execution]) -> set[ExecutionId]:
@@ -193,14 +177,11 @@ class Retention:
             return {}
         columns = ("partition_key", "execution_id", "lifecycle_phase")
         read = GetAll("ff_exec_core", list(executions), columns)
-        (rows,) = (await self._store.load((read,))).rows
+        rows = await load_rows(self._store, read)
         return {(partition, uid): phase for partition, uid, phase in rows}
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
-        """Drops expired keys; returns how many.
-
-        The key of an execution that is kept is removed later, with the execution.
-        """
+        """Drops expired keys; returns how many. A kept execution keeps its key."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self._store.now_ms()
         columns = _IdempotencyKey._fields
@@ -211,8 +192,8 @@ class Retention:
         owners = [(key.partition_key, key.execution_id) for key in due]
         holders = GetAll("ff_exec_core", owners, columns)
         kept = set(await load_all(self._store, holders, _IdempotencyKey))
-        return await commit_all(
-            self._store, [retention.forget_key(key, now, kept=key in kept) for key in due]
+        return await self._core.commit_each(
+            [retention.forget_key(key, now, kept=key in kept) for key in due]
         )
 
     async def drop_expired_grants(self, limit: int = 1_000) -> int:
@@ -237,7 +218,7 @@ class Retention:
         """Returns the admissions: an execution that did not start does not count for its quota."""
         keys = [(grant.partition_key, grant.execution_id) for grant in unused]
         read = GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id"))
-        (rows,) = (await self._store.load((read,))).rows
+        rows = await load_rows(self._store, read)
         quota_of = {uid: quota for uid, quota in rows if quota is not None}
         counted = [
             (quota_of[grant.execution_id], grant)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 from flowfabric.engine import validation
 from flowfabric.engine.claims.gated_claims import GatedClaims
 from flowfabric.engine.claims.limit_cache import LimitCache
-from flowfabric.engine.claims.next_opening import NextOpening, Place
-from flowfabric.engine.claims.quota_waiter import QuotaWaiter
+from flowfabric.engine.claims.next_opening import NO_OPENING, NextOpening, Place, QuotaWaiter
 from flowfabric.engine.core import Core
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.snapshots import load_all, load_one
-from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
+from flowfabric.errors import ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
 from flowfabric.ids import name as checked_name
+from flowfabric.model import step as model
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.lease import Handle
-from flowfabric.model.step import (
-    MAX_STEP_BYTES,
-    MAX_STEP_NAME_BYTES,
-    MAX_STEPS,
-    LastSuspension,
-    StepRecord,
-)
 from flowfabric.plan import Applied
-from flowfabric.rules.fence import check_handle
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.rules.limits.quotas import QUOTAS
 from flowfabric.rules.workers import steps
@@ -46,12 +38,9 @@ _OUTCOME = (
     "total_attempt_count",
     "terminal_at_ms",
 )
-MAX_TRIES = 3
 
 
 class Steps:
-    """Records and reads the steps of a task, and its outcome."""
-
     def __init__(
         self, core: Core, leases: LeaseCache, limit_cache: LimitCache, gated: GatedClaims
     ) -> None:
@@ -65,54 +54,47 @@ class Steps:
         name: str,
         value: bytes | None = None,
         kind: str = "step",
-    ) -> StepRecord:
+    ) -> model.StepRecord:
         """Stores the result of a step under the lease; returns the stored step if there is one."""
         fields = self._leases.fields(handle)
-        if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
-            raise ResourceExhausted("steps of one execution", MAX_STEPS)
-        validation.text(name, "name", MAX_STEP_NAME_BYTES)
+        if validation.whole(position, "position", 0, 2**31 - 1) >= model.MAX_STEPS:
+            raise ResourceExhausted("steps of one execution", model.MAX_STEPS)
+        validation.text(name, "name", model.MAX_STEP_NAME_BYTES)
         checked_name(kind, "kind")
-        if value is not None and (not isinstance(value, bytes) or len(value) > MAX_STEP_BYTES):
-            raise invalid("value", f"at most {MAX_STEP_BYTES} bytes")
+        if value is not None and (
+            not isinstance(value, bytes) or len(value) > model.MAX_STEP_BYTES
+        ):
+            raise invalid("value", f"at most {model.MAX_STEP_BYTES} bytes")
         plan = steps.record(fields, position, name, kind, value)
-        for _ in range(MAX_TRIES):
+        for tries in count(1):
             answer = await self._store.commit(plan)
             if isinstance(answer, Applied):
-                return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
-            key = (fields.execution_id.partition_index, fields.execution_id.uuid)
-            read = Get(steps.STEP, (*key, position), _COLUMNS)
-            stored = await load_one(self._store, read, StepRecord)
-            refused = check_handle(
-                await self._core.snapshots.load(
-                    fields.execution_id, attempt_index=fields.attempt_index
-                ),
-                fields,
-            )
-            if refused is not None:
-                await self._core.refuse(refused)
+                return model.StepRecord(
+                    position, name, kind, fields.attempt_index, answer.now_ms, value
+                )
+            read = Get(steps.STEP, (*fields.execution_id.key, position), _COLUMNS)
+            stored = await load_one(self._store, read, model.StepRecord)
+            await self._core.check_held(fields)
             if stored is not None:
                 return steps.same(stored, name, kind)
-            await asyncio.sleep(0)
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+            await self._core.pause(tries)
+        raise AssertionError("the last pause raises")
 
-    async def read_steps(self, execution: ExecutionId) -> list[StepRecord]:
+    async def read_steps(self, execution: ExecutionId) -> list[model.StepRecord]:
         """The finished steps of an execution, in order."""
-        ident = execution_id(execution)
-        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        read = Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS)
-        return await load_all(self._store, read, StepRecord)
+        owner = execution_id(execution).owner
+        read = Scan("steps", owner, limit=model.MAX_STEPS, columns=_COLUMNS)
+        return await load_all(self._store, read, model.StepRecord)
 
-    async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
+    async def read_last_suspension(self, execution: ExecutionId) -> model.LastSuspension | None:
         """What the latest suspension waits for, and whether it has ended."""
-        ident = execution_id(execution)
         columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
-        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), columns)
-        return await load_one(self._store, read, LastSuspension)
+        read = Get("ff_suspension_current", execution_id(execution).key, columns)
+        return await load_one(self._store, read, model.LastSuspension)
 
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
         """The state of an execution and, when it has ended, its outcome."""
-        ident = execution_id(execution)
-        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME)
+        read = Get("ff_exec_core", execution_id(execution).key, _OUTCOME)
         return await load_one(self._store, read, ExecutionOutcome)
 
     async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
@@ -140,7 +122,7 @@ class Steps:
         return [(lane, namespace)] if await self._limit_cache.gates(lane, namespace) else []
 
     async def _later(self, places: Sequence[Place]) -> NextOpening:
-        found = NextOpening()
+        found = NO_OPENING
         for place in places:
             found = found.combined_with(await self._gated.next_opening(place))
         return found
