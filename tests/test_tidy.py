@@ -30,7 +30,8 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 MAX_DEPTH = 3
 BANNED = re.compile(
-    r"(?i)\b(?:whoever|mend(?:ed|s|ing)?|journeys?|hopeful|in the same breath|pens|censuses|onlooker)\b"
+    r"(?i)\b(?:whoever|mend(?:ed|s|ing)?|journeys?|hopeful|in the same breath|pens|censuses"
+    r"|onlooker)\b"
 )
 """Narrative words and private names; `docs/glossary.md` has the words that replace them."""
 

@@ -297,9 +297,16 @@ def test_an_unknown_lane_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_targets_are_parsed() -> None:
-    assert [(t.where, t.name, t.path is not None) for t in map(parse_target, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))] == [
-        ("a.py", None, True), ("a.py", "b", True), ("a.b", None, False), ("a.b", "c", False), ("./x/a.py", None, True),
-    ]  # fmt: skip
+    assert [
+        (t.where, t.name, t.path is not None)
+        for t in map(parse_target, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))
+    ] == [
+        ("a.py", None, True),
+        ("a.py", "b", True),
+        ("a.b", None, False),
+        ("a.b", "c", False),
+        ("./x/a.py", None, True),
+    ]
     for wrong in ("", ":app", "a.py:", "a.py:b c"):
         with pytest.raises(ConfigError, match="a file such as"):
             parse_target(wrong)

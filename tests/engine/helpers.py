@@ -96,7 +96,9 @@ async def claim(
 async def running(
     engine: Engine, by: ClaimPolicy | None = None, **said: Any
 ) -> tuple[ExecutionId, Handle]:
-    """A new execution in the hands of a worker. Alone on its lane unless the test put others there."""
+    """A new execution in the hands of a worker. Alone on its lane unless the test put
+    others there.
+    """
     ident = await create(engine, **said)
     by = by or worker(namespace=said.get("namespace", "default"))
     handle = await claim(engine, by, lane=said.get("lane_id", LANE))

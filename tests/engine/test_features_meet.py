@@ -173,7 +173,9 @@ async def test_an_overdue_attempt_that_is_revoked_costs_no_retry_and_has_its_who
 )
 @pytest.mark.parametrize("order", range(4))
 async def test_a_long_life(engine: Engine, clock: ManualClock, order: int) -> None:
-    """Everything in any order, ended from outside in its midst, replayed, and everything once more."""
+    """Everything in any order, ended from outside in its midst, replayed, and
+    everything once more.
+    """
     chance, life = Random(order), await Life(engine, clock).begun()
     for end in chance.sample(["cancel", "deadline"], 2):
         features = chance.sample(FEATURES, len(FEATURES))

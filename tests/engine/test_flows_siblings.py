@@ -39,7 +39,9 @@ FATES = {"orphaned": 0, "skipped_for_reconciler": 0, "dispatched": 0}
 
 
 async def fired(engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]) -> Graph:
-    """a, b and c before d, where c runs; d's group has fired and nobody was cancelled for it yet."""
+    """a, b and c before d, where c runs; d's group has fired and nobody was cancelled
+    for it yet.
+    """
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
     await hold(engine, graph, "c")
     with siblings_left(engine):

@@ -1,4 +1,6 @@
-"""The gates of a lane are cached: one read for concurrent callers, and a new read after a wake-up."""
+"""The gates of a lane are cached: one read for concurrent callers, and a new read after
+a wake-up.
+"""
 
 from __future__ import annotations
 

@@ -169,7 +169,9 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_parked_work(
 async def test_work_parked_during_a_registration_is_released(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks for parked work before there is any; the one who parks looks for workers afterwards."""
+    """It looks for parked work before there is any; the one who parks looks for workers
+    afterwards.
+    """
     await engine.register_worker(registration())
     ident = await create(engine, policy=needs("gpu"))
     commit, done = engine.store.commit_many, []

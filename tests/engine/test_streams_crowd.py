@@ -1,4 +1,6 @@
-"""A thousand who tail at once: one question for those who stand together, nobody left behind, nothing held."""
+"""A thousand who tail at once: one question for those who stand together, nobody left behind,
+nothing held.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where questions are counted, the net that is out now and then is not to be among them on a slow machine."""
+    """Where questions are counted, the net that is out now and then is not to be among them on a
+    slow machine.
+    """
     monkeypatch.setattr(stream_watcher, "POLL_S", 600.0)
 
 

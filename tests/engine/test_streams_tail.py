@@ -1,4 +1,6 @@
-"""Tailing a stream: asleep until something comes, awake at once when it has ended, however it ends."""
+"""Tailing a stream: asleep until something comes, awake at once when it has ended,
+however it ends.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,9 @@ async def test_attempt_0_is_fenced_even_with_the_epoch_of_attempt_1(
 
 
 async def test_the_epoch_never_restarts(engine: Engine, clock: ManualClock) -> None:
-    """Released, retried, revoked, lost and replayed: each owner has a higher epoch than all before."""
+    """Released, retried, revoked, lost and replayed: each owner has a higher epoch than
+    all before.
+    """
     ident, handle = await running(engine)
     seen = [fields(handle).lease_epoch]
     await engine.fail(handle, "boom")

@@ -141,10 +141,13 @@ async def test_next_due_is_the_first_due_time(
 @due
 @pytest.mark.parametrize(
     "wanted",
-    [ScannerFilter(namespace="mine"), ScannerFilter(instance_tag=("cairn.instance_id", "blue")),
-     ScannerFilter(instance_tag=("app.x", "1"))],
+    [
+        ScannerFilter(namespace="mine"),
+        ScannerFilter(instance_tag=("cairn.instance_id", "blue")),
+        ScannerFilter(instance_tag=("app.x", "1")),
+    ],
     ids=["namespace", "instance", "tag"],
-)  # fmt: skip
+)
 async def test_a_loop_applies_its_filter(
     engine: Engine,
     clock: ManualClock,
@@ -337,14 +340,24 @@ async def test_the_reaper_drops_silent_workers_of_many_batches(
 
 @pytest.mark.parametrize(
     ("kind", "make", "after_ms", "operation"),
-    [(AttemptTimeout, limited, 100, "expire_execution"), (ExecutionDeadline, deadlined, 100, "expire_execution"),
-     (DelayedPromoter, delayed, 100, "promote_delayed"), (LeaseExpiry, leased, TTL_MS, "mark_lease_expired_if_due")],
+    [
+        (AttemptTimeout, limited, 100, "expire_execution"),
+        (ExecutionDeadline, deadlined, 100, "expire_execution"),
+        (DelayedPromoter, delayed, 100, "promote_delayed"),
+        (LeaseExpiry, leased, TTL_MS, "mark_lease_expired_if_due"),
+    ],
     ids=["attempt_timeout", "execution_deadline", "delayed_promoter", "lease_expiry"],
-)  # fmt: skip
+)
 async def test_an_execution_that_fails_three_times_is_skipped_for_ten_cycles(
-    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    kind: Any, make: Make, after_ms: int, operation: str,
-) -> None:  # fmt: skip
+    engine: Engine,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: Any,
+    make: Make,
+    after_ms: int,
+    operation: str,
+) -> None:
     """Its neighbour is served in every cycle."""
     bad = await make(engine, clock, namespace="ns")
     tried: list[ExecutionId] = []

@@ -214,7 +214,9 @@ class Bench:
     def _in_order(
         self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None
     ) -> list[str]:
-        """What is wrong if the inner one went when the outer one was at a point, or else after it."""
+        """What is wrong if the inner one went when the outer one was at a point, or
+        else after it.
+        """
         said: list[str] = []
 
         def go(op: Op, answer: Any) -> None:

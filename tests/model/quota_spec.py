@@ -161,7 +161,9 @@ class Quotas(Fleet):
     # ---- counting
 
     def held(self, quota: UUID) -> set[UUID]:
-        """Who runs, whom a grant that still holds is for, and who took a place by hand; each once."""
+        """Who runs, whom a grant that still holds is for, and who took a place by hand;
+        each once.
+        """
         mine = [e for e in self.execs.values() if self.under[e.ident] == quota]
         running = {e.ident.uuid for e in mine if e.state == "RUNNING" or self.live(e) is not None}
         return running | {who.uuid for at, who in self.slots if at == quota}

@@ -234,7 +234,9 @@ class SuspendStories(SuspendMachine):
         until=conditions,
     )
     def taken_over(self, i: int, policy: Policy, off: int, how: str, until: Condition) -> None:
-        """The lease lapses before its holder can wait; whoever comes next may, the old one may not."""
+        """The lease lapses before its holder can wait; whoever comes next may, the old
+        one may not.
+        """
         old = self.hold(i, policy, 400)
         if old is None:
             return
@@ -498,7 +500,9 @@ class SuspendStories(SuspendMachine):
     def races_a_suspend(
         self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool
     ) -> None:
-        """A signal in the very moment of the suspend is heard by it or after it, never by nobody."""
+        """A signal in the very moment of the suspend is heard by it or after it, never
+        by nobody.
+        """
         held = self.hold(i)
         box = self.ahead(held, 5_000)
         if held is None or box is None:

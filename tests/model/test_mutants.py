@@ -1,4 +1,6 @@
-"""The canaries: a planted bug that the model tests do not notice means that they have gone blind."""
+"""The canaries: a planted bug that the model tests do not notice means that they have
+gone blind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How a test stops statements half way, and asks the server whether they got into each other's way."""
+"""How a test stops statements half way, and asks the server whether they got into each
+other's way.
+"""
 
 from __future__ import annotations
 

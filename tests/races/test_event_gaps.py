@@ -85,7 +85,9 @@ async def numbers_in(engine: Engine) -> list[int]:
 
 
 async def follow(store: Any, over: asyncio.Event, seed: int) -> list[int]:
-    """Everything in order; goes back to an earlier position now and then, and reads on from there."""
+    """Everything in order; goes back to an earlier position now and then, and reads on
+    from there.
+    """
     chance = random.Random(seed)
     seen: list[int] = []
     while True:
