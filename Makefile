@@ -9,6 +9,9 @@ RESTARTS ?= $(if $(filter postgres,$(STORE)),3,0)
 SCENARIO ?= submit-claim-complete
 WORKLOAD ?=
 
+# Every test process rewrites and compiles every test when nothing may be kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: venv demo test check bench chaos nightly docs clean
 
 venv: $(STAMP)
