@@ -86,7 +86,7 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
             )
     group = await group_row(engine, graph, "d")
     assert (group.cancel_siblings_pending_flag, group.cancel_siblings_pending_members) == (0, "[]")
-    assert group.cancel_siblings_reason == f"sibling_quorum_{word}", "kept for whoever looks"
+    assert group.cancel_siblings_reason == f"sibling_quorum_{word}", "kept for later reads"
     assert await rows_of(engine, QUEUE) == []
     assert await engine.dispatch_sibling_cancels() == FATES
 

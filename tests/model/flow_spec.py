@@ -114,7 +114,7 @@ class Flows(Fleet):
             self.spread(ended)
 
     def complete_and_claim(self, *said: Any) -> tuple[Any, ...]:
-        """Whoever waited for what has ended hears of it after the claim, and is left to
+        """What waited for an end hears of it after the claim, and is left to
         the next.
         """
         self._ends = []

@@ -234,7 +234,7 @@ class SuspendStories(SuspendMachine):
         until=conditions,
     )
     def taken_over(self, i: int, policy: Policy, off: int, how: str, until: Condition) -> None:
-        """The lease lapses before its holder can wait; whoever comes next may, the old
+        """The lease lapses before its holder can wait; the next one may, the old
         one may not.
         """
         old = self.hold(i, policy, 400)
@@ -364,8 +364,8 @@ class SuspendStories(SuspendMachine):
     def asked_again(
         self, i: int, until: Condition, timeout: int | None, late: int, crash: bool
     ) -> None:
-        """A suspend under a key whose answer was lost, asked again by whoever still thinks it holds
-        the lease.
+        """A suspend under a key whose answer was lost, asked again by one that thinks
+        it still holds the lease.
         """
         held = self.hold(i)
         if held is None:
@@ -460,7 +460,7 @@ class SuspendStories(SuspendMachine):
         said: Draft,
         second: Draft,
     ) -> None:
-        """Whoever ends a wait first has ended it, and the other hears so."""
+        """The first to end a wait ends it, and the other hears so."""
         held = self.hold(i, policy)
         if held is None:
             return

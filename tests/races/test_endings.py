@@ -1,4 +1,4 @@
-"""Whoever ends an execution first has ended it, whatever the others were doing at that moment."""
+"""The first to end an execution ends it for good, whatever the others were doing at that moment."""
 
 from __future__ import annotations
 
