@@ -24,7 +24,7 @@ from .test_model import FLOW_STEPS, WAIT_STEPS, budget
 from .turnover_mutants import TURNOVER_MUTANTS
 
 WITHIN = 900
-AT_ONCE = 50
+AT_ONCE = 12
 """From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed
 may be unlucky with them.
 """
