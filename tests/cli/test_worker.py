@@ -21,6 +21,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.server.lifecycle import serve
 from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
+from tests.patience import patience
 from tests.postgres import database
 from tests.remote.served import TOKEN, settings
 
@@ -67,7 +68,7 @@ def client(url: str, **more: str) -> App:
 
 
 def wait_for(there: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + patience(PATIENCE_S)
     while not there():
         assert time.monotonic() < until
         time.sleep(0.01)

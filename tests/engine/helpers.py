@@ -37,6 +37,7 @@ from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.port import Get, Row
 from flowfabric.store.schema import TABLES
+from tests.patience import patient
 
 LANE = "default"
 TTL_MS = 30_000
@@ -231,7 +232,7 @@ async def dump(engine: Engine) -> dict[str, list[Row]]:
 
 async def parked(engine: Engine, topic: str, key: Any = None) -> None:
     """Until somebody has gone to sleep on this topic."""
-    async with asyncio.timeout(10):
+    async with patient(10):
         while (topic, key) not in engine.store.hub.waiters:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

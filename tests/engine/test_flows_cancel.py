@@ -21,6 +21,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.lease import Handle
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .flow_helpers import (
     Graph,
@@ -346,7 +347,7 @@ async def test_members_that_could_not_be_settled_stay_owed(
 
 async def test_waiting_returns_at_once_because_the_cancel_is_done(engine: Engine) -> None:
     graph = await submit(engine, "a")
-    async with asyncio.timeout(5):
+    async with patient(5):
         assert (
             await engine.cancel_flow(graph.flow, wait=WaitTimeout(300_000))
         ).member_execution_ids == [graph["a"]]

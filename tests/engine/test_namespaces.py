@@ -20,6 +20,7 @@ from flowfabric.model.explanation import Queue
 from flowfabric.model.lease import ClaimGrant, NoWork
 from flowfabric.store.port import Loaded, Read
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .helpers import LANE, create, fields, new_id, parked, registration, row, state, worker
 from .limit_helpers import quota_lane
@@ -324,11 +325,11 @@ async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
     }
     await parked(engine, "ready", LANE)
     (theirs,) = await rows_of(engine, "b", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting["b"]
     assert handle is not None and fields(handle).execution_id == theirs and not waiting["a"].done()
     (mine,) = await rows_of(engine, "a", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting["a"]
     assert handle is not None and fields(handle).execution_id == mine
 
@@ -339,7 +340,7 @@ async def test_a_claim_for_all_waits_for_any(engine: Engine) -> None:
     )
     await parked(engine, "ready", LANE)
     (theirs,) = await rows_of(engine, "b", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting
     assert handle is not None and fields(handle).execution_id == theirs
 
@@ -356,7 +357,7 @@ async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
     await parked(engine, "ready", LANE)
     await rows_of(engine, "b", 1)
     await rows_of(engine, "a", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         assert await asking > heard
     assert await engine.wait_for_work([LANE], heard, 30_000, None) > heard
 

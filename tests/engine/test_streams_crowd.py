@@ -22,6 +22,7 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.wakeups import Waiter
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import running
@@ -76,7 +77,7 @@ class Rings:
 
 
 async def all_of(tails: list[asyncio.Task[StreamFrames]]) -> list[StreamFrames]:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         return await asyncio.gather(*tails)
 
 
@@ -131,7 +132,7 @@ async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> 
         drawn.release()
 
     monkeypatch.setattr(engine.parts.streams.watcher, "_poll", look)
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         for _ in range(times):
             await drawn.acquire()
 
@@ -149,7 +150,7 @@ async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.Mon
 async def test_closing_lets_everybody_go(engine: Engine) -> None:
     everybody = await crowd(engine)
     await engine.close()
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         found = await asyncio.gather(
             *(tail for _, _, tails in everybody for tail in tails), return_exceptions=True
         )
@@ -198,7 +199,7 @@ async def test_no_connection_is_held_while_asleep(clock: ManualClock) -> None:
     engine = Engine(store, seed=1)
     try:
         everybody = await crowd(engine)
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             for ident, handle, _ in everybody:
                 await engine.renew(handle)
                 assert (await engine.read_stream(ident, 0)).frames == ()

@@ -19,6 +19,7 @@ from flowfabric.model.execution import ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.store.port import Scan
 from flowfabric.testing import ManualClock
+from tests.patience import patience
 
 from .helpers import (
     HOLDER_CALLS,
@@ -204,7 +205,7 @@ async def test_no_event_is_lost_behind_a_cursor_under_concurrent_writers(engine:
     workers = asyncio.gather(*(work() for _ in range(6)))
     cursors = []
     for at in range(total):
-        event = await asyncio.wait_for(anext(following), 10)
+        event = await asyncio.wait_for(anext(following), patience(10))
         cursors.append(event.cursor)
         if at % 20 == 10:
             following = engine.subscribe_completion(event.cursor)

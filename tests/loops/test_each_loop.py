@@ -42,6 +42,7 @@ from tests.engine.helpers import (
     two_stores,
 )
 from tests.engine.limit_helpers import quota_lane
+from tests.patience import patient
 
 DAY_MS = 86_400_000
 GPU: dict[str, Any] = {"routing_requirements": {"required_capabilities": ["gpu"]}}
@@ -313,7 +314,7 @@ async def test_missed_wake_ups_are_recovered_within_an_interval(clock: ManualClo
         await engine.block_execution_for_admission(
             BlockForAdmissionArgs(execution_id=held, reason="waiting_for_quota")
         )
-        async with asyncio.timeout(10):
+        async with patient(10):
             while [await state(engine, ident) for ident in (parked, held)] != ["READY"] * 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     await loops.stop(5)

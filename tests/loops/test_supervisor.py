@@ -31,6 +31,7 @@ from tests.engine.helpers import (
     state,
     worker,
 )
+from tests.patience import patient
 
 LONG_MS = 60_000
 SLOW = LoopSettings(*(LONG_MS,) * 18)
@@ -52,7 +53,7 @@ async def live(
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while not await check():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -208,7 +209,7 @@ async def test_stop_ends_a_pass_that_outlasts_the_grace_and_does_not_raise() -> 
     loop = Stubborn(600)
     supervisor = supervised(memory_engine(), loop)
     await loop.entered.wait()
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         await supervisor.stop(0.02)
     assert not loop.finished
 
@@ -232,7 +233,7 @@ async def test_a_failed_cycle_is_logged_and_retried(
         await asyncio.sleep(0)
         loop.entered.clear()
         loop.error = None
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await loop.entered.wait()
     await supervisor.stop(SOON_S)
     assert [vars(each)["scanner"] for each in caplog.records] == ["stubborn"]
@@ -255,7 +256,7 @@ async def test_a_loop_that_died_is_restarted_and_reported(
     await loop.entered.wait()
     if how == "cancelled":
         supervisor._tasks[loop.name].cancel()
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while not supervisor._restarts:  # noqa: ASYNC110
             await asyncio.sleep(0)
         stopped = not supervisor.is_running
