@@ -27,11 +27,12 @@ demo: venv
 
 PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test_plan.py
 
-# the pure tests once, under the coverage gate; all others before them, three at a time, for many wait for processes they have started
+# The pure tests come first, once, under the coverage gate. The others run three at a time on two cores,
+# since many wait for the processes that they start.
 test: venv
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))
 	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))
 
 check: venv
 	$(BIN)/ruff format --check .
