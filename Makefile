@@ -27,12 +27,12 @@ demo: venv
 
 PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test_plan.py
 
-# The pure tests come first, once, under the coverage gate. The others run three at a time on two cores,
-# since many wait for the processes that they start.
+# The pure tests come first, once, under the coverage gate. The others run four at a time on two cores,
+# since many wait for processes that they start, or for Postgres.
 test: venv
 	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))
+	$(BIN)/pytest -n 4 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))
 
 check: venv
 	$(BIN)/ruff format --check .
@@ -49,7 +49,7 @@ chaos: venv
 	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS)
 
 nightly: venv
-	$(BIN)/pytest -n 2 -m nightly
+	$(BIN)/pytest -n 3 --dist loadgroup -m nightly
 	$(BIN)/python -m tests.chaos --store sqlite --kills 300
 	$(BIN)/python -m tests.chaos --store postgres --kills 300 --restarts 15
 
