@@ -14,7 +14,7 @@ from .batcher_helpers import SOON_S, Accepted, Runs, all_of, kinds, tasks, turns
 # ---- batches
 
 
-async def test_calls_of_one_turn_share_a_batch() -> None:
+async def test_calls_of_one_loop_iteration_share_a_batch() -> None:
     runs = Runs()
     calls = runs.submit(1, 2, 3)
     await runs.end(0)

@@ -61,7 +61,7 @@ async def test_one_after_the_other(engine: Engine, clock: ManualClock, first: st
 
 @pytest.mark.meets("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
 @midst
-async def test_what_does_not_apply_in_the_midst_of_another_changes_nothing(
+async def test_an_inapplicable_operation_during_another_changes_nothing(
     engine: Engine, clock: ManualClock, midst: str
 ) -> None:
     life = await Life(engine, clock).begun()
@@ -93,7 +93,7 @@ async def test_what_does_not_apply_in_the_midst_of_another_changes_nothing(
 @pytest.mark.meets("deadline", "timeout", "replay")
 @midst
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
-async def test_an_end_in_the_midst_of_another_is_final_until_it_is_replayed(
+async def test_an_end_during_another_operation_is_final_until_replay(
     engine: Engine, clock: ManualClock, midst: str, end: str
 ) -> None:
     life = await Life(engine, clock).begun()

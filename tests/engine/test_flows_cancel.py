@@ -236,7 +236,7 @@ async def test_members_of_other_flows_and_of_none_are_left_alone(engine: Engine)
     assert (await state(engine, other["b"]), await state(engine, alone)) == ("READY", "READY")
 
 
-async def test_a_claim_and_a_cancel_at_once_leave_nobody_running(engine: Engine) -> None:
+async def test_a_concurrent_claim_and_cancel_leave_nothing_running(engine: Engine) -> None:
     graph = await submit(
         engine,
         " ".join(f"n{n}" for n in range(8)),

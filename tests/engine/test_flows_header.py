@@ -276,7 +276,7 @@ async def test_a_header_needs_its_flow_and_readable_fields(engine: Engine) -> No
     )
 
 
-async def test_a_flow_ended_by_somebody_else_is_terminal_for_a_header(engine: Engine) -> None:
+async def test_a_flow_ended_by_another_call_is_terminal_for_a_header(engine: Engine) -> None:
     graph = await empty_flow(engine, "a")
     await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state="completed")
     answer = await engine.cancel_flow_header(header(graph.flow))
@@ -359,7 +359,7 @@ async def test_a_backlog_without_a_grace_waits_thirty_seconds_from_its_request(
     assert (await row(engine, graph["a"])).cancellation_reason == "flow_cancelled"
 
 
-async def test_a_backlog_of_nobody_and_one_without_its_flow_are_dropped(engine: Engine) -> None:
+async def test_an_empty_backlog_and_one_without_its_flow_are_dropped(engine: Engine) -> None:
     empty, lost = await submit(engine, "a"), Graph()
     await create(engine, execution_id=lost.mint("x"), lane_id="x")
     await owing(engine, empty)

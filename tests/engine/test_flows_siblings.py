@@ -215,7 +215,7 @@ async def test_the_dispatcher_takes_the_oldest_and_no_more_than_asked(
     assert [r["flow_id"] for r in await rows_of(engine, QUEUE)] == [graphs[2].flow]
 
 
-async def test_a_listed_sibling_that_is_gone_over_or_unreadable_holds_nobody_up(
+async def test_an_unknown_ended_or_unreadable_sibling_does_not_block_the_others(
     engine: Engine,
 ) -> None:
     graph = await fired(engine, EdgePolicy.any_of(), {"a": "success"})
@@ -303,7 +303,7 @@ async def test_reconciling_what_is_stale(engine: Engine) -> None:
     assert await rows_of(engine, QUEUE) == []
 
 
-async def test_a_queue_row_whose_flow_is_unknown_is_tidied_and_holds_nobody_up(
+async def test_a_queue_row_of_an_unknown_flow_is_deleted_and_does_not_block_others(
     engine: Engine,
 ) -> None:
     lost, graph = Graph(), await submit(engine, "a>d")

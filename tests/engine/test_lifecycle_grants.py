@@ -226,7 +226,7 @@ async def test_claim_for_worker_reserves_the_best_and_the_worker_claims_it(
     assert (await engine.claim_execution(claim_args(best))).lease_epoch == 1
 
 
-async def test_work_nobody_alive_can_run_waits_for_a_capable_worker(engine: Engine) -> None:
+async def test_work_that_no_live_worker_can_run_waits_for_a_capable_worker(engine: Engine) -> None:
     ident = await create(engine, policy=GPU, priority=9)
     plain = await create(engine)
     got = await engine.claim_for_worker(LANE, "w1", "w1-i1", (), 1_000)

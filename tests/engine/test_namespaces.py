@@ -165,7 +165,7 @@ async def test_limits_are_looked_at_where_they_are(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("backlog", [2, 30])
-async def test_a_turn_costs_one_read_however_much_waits(
+async def test_choosing_a_namespace_costs_one_read_for_any_backlog(
     engine: Engine, loads: list[Sequence[Read]], backlog: int
 ) -> None:
     for namespace in "ab":
@@ -286,7 +286,7 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
     assert await taken(engine, None, 9, "gpu") == [theirs]
 
 
-async def test_what_nobody_can_take_is_parked_in_its_own_namespace(
+async def test_unclaimable_work_is_parked_in_its_own_namespace(
     engine: Engine, clock: ManualClock
 ) -> None:
     """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps
@@ -363,7 +363,7 @@ async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", ["memory"], indirect=True)
-async def test_nobody_looks_again_and_again_because_another_has_a_backlog(
+async def test_a_backlog_of_another_namespace_causes_no_repeated_polls(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 0.01)

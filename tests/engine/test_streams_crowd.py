@@ -147,7 +147,7 @@ async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.Mon
     await _let_go(everybody)
 
 
-async def test_closing_lets_everybody_go(engine: Engine) -> None:
+async def test_closing_ends_every_tail(engine: Engine) -> None:
     everybody = await crowd(engine)
     await engine.close()
     async with patient(SOON_S):

@@ -234,7 +234,7 @@ async def test_a_follower_outlives_its_own_patience(
     assert await follower.ends() == [(0, "a")]
 
 
-async def test_a_follower_that_nobody_rings_for_sees_everything(
+async def test_a_follower_without_wakeups_sees_every_frame(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_watcher, "POLL_S", 0.03)

@@ -221,7 +221,7 @@ async def test_a_fresh_execution_is_claimable_without_any_step_in_between(engine
     assert fields(await claim(engine)).execution_id == ident
 
 
-async def test_a_row_nobody_here_can_run_does_not_hide_those_behind_it(engine: Engine) -> None:
+async def test_a_row_no_worker_here_can_run_does_not_hide_later_rows(engine: Engine) -> None:
     """Far more of them than any page, and of a higher priority."""
     gpu = {"routing_requirements": {"required_capabilities": ["gpu"]}}
     for _ in range(120):

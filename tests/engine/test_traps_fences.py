@@ -184,7 +184,7 @@ async def test_a_call_on_a_marked_lease_is_lease_expired(
 
 @two_stores
 @holder_call
-async def test_a_late_call_is_lease_expired_even_when_somebody_took_over(
+async def test_a_late_call_is_lease_expired_even_after_a_takeover(
     engine: Engine, clock: ManualClock, call: HolderCall
 ) -> None:
     _, handle = await requeued(engine, clock)
