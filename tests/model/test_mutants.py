@@ -81,9 +81,7 @@ def sequences_until_caught(
 
 LONG_SEARCHES = {
     "another_namespaces_work_is_let_go",
-    "failed_ones_are_forgotten_as_soon_as_others",
     "late_results_taken",
-    "the_first_namespace_has_every_turn",
 }
 """Found after many sequences, and each has tests of its own."""
 
