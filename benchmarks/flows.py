@@ -20,7 +20,8 @@ CHAIN, FAN_OUT, QUORUM, GRAPH = "flow-chain", "fan-out", "quorum-cancel", "graph
 LENGTH = 10
 WIDTH = 100
 SIBLINGS = ((10, 400), (100, 120), (1_000, 20))
-"""And how many rounds of each: a 99th percentile of a hundred would be the one hiccup among them."""
+"""And how many rounds of each: a 99th percentile of a hundred would be the one hiccup among them.
+"""
 SMALL, LARGE = 100, 10_000
 LAYER = 10
 WARM_UP = 6
@@ -175,13 +176,22 @@ async def run_graph(store: str, n: int, workers: int) -> list[Measured]:
             large.append(await _layers(engine, n, workers) / n)
     few, many = median(small), median(large)
     return [
-        Measured(scenario=f"{GRAPH}/{SMALL}", store=store, system="flowfabric", n=SMALL, ops_per_s=1 / few),
         Measured(
-            scenario=f"{GRAPH}/{n}", store=store, system="flowfabric: cost per node against the "
-"small graph's", n=n,
-            ops_per_s=1 / many, ratio_to_raw=many / few,
+            scenario=f"{GRAPH}/{SMALL}",
+            store=store,
+            system="flowfabric",
+            n=SMALL,
+            ops_per_s=1 / few,
         ),
-    ]  # fmt: skip
+        Measured(
+            scenario=f"{GRAPH}/{n}",
+            store=store,
+            system="flowfabric: cost per node against the small graph's",
+            n=n,
+            ops_per_s=1 / many,
+            ratio_to_raw=many / few,
+        ),
+    ]
 
 
 async def _layers(engine: Engine, nodes: int, workers: int) -> float:

@@ -1,4 +1,6 @@
-"""How much memory an idle engine takes, and whether it grows while 100,000 executions pass through."""
+"""How much memory an idle engine takes, and whether it grows while 100,000 executions
+pass through.
+"""
 
 from __future__ import annotations
 

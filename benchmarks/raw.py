@@ -16,32 +16,39 @@ Phase = Callable[[list[UUID], list[UUID]], None]
 GROUP = 50
 PAYLOAD = b"x" * 64
 
-_CREATE = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, execution_kind, creator_identity,
- required_capabilities, budget_ids, priority, tags, payload, attempt_state, created_at_ms, last_transition_at, last_mutation_at,
- lifecycle_phase, ownership_state, eligibility_state, blocking_reason, blocking_detail, terminal_outcome, public_state)
- VALUES (86, ?, 'bench', 'default', 'bench', '', '[]', '[]', 0, '{}', ?, 'pending_first_attempt', ?, ?, ?,
- 'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', '', 'none', 'waiting')"""
-_CLAIM = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?, last_transition_at = ?,
- lifecycle_phase = 'active', ownership_state = 'leased', eligibility_state = 'not_applicable', blocking_reason = 'none',
- public_state = 'active',
- attempt_state = 'running_attempt', lease_epoch = 1, current_lease_id = ?, current_attempt_id = ?, total_attempt_count = 1,
- current_worker_id = 'bench', current_worker_instance_id = 'bench-1', started_at_ms = ?, lease_acquired_at = ?,
- lease_last_renewed_at = ?, lease_expires_at_ms = ?, lease_renewal_deadline = ? WHERE partition_key = 86 AND execution_id = ?"""
-_ATTEMPT = """INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, attempt_id, attempt_type, attempt_state,
- worker_id, worker_instance_id, lease_id, lease_epoch, lease_expires_at_ms, created_at_ms, started_at_ms)
- VALUES (86, ?, 0, ?, 'initial', 'started', 'bench', 'bench-1', ?, 1, ?, ?, ?)"""
-_LEASE_EVENT = """INSERT INTO ff_lease_event (event_type, occurred_at_ms, execution_id, partition_key, namespace, lease_id,
- lease_epoch, worker_instance_id, reason) VALUES (?, ?, ?, 86, 'default', ?, 1, 'bench-1', ?)"""
-_COMPLETE = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?, last_transition_at = ?,
- lifecycle_phase = 'terminal', ownership_state = 'unowned', terminal_outcome = 'success', public_state = 'completed',
- attempt_state = 'attempt_terminal',
- current_lease_id = NULL, current_worker_id = NULL, current_worker_instance_id = NULL, lease_expires_at_ms = NULL,
- lease_last_renewed_at = NULL, lease_renewal_deadline = NULL, closing_epoch = 1, closing_attempt_index = 0, terminal_at_ms = ?,
- result = ? WHERE partition_key = 86 AND execution_id = ?"""
-_END_ATTEMPT = """UPDATE ff_attempt SET attempt_state = 'ended_success', outcome = 'success', terminal_at_ms = ?,
- lease_expires_at_ms = NULL WHERE partition_key = 86 AND execution_id = ? AND attempt_index = 0"""
-_COMPLETION_EVENT = """INSERT INTO ff_completion_event (outcome, occurred_at_ms, execution_id, partition_key, namespace,
- committed_at_ms) VALUES ('success', ?, ?, 86, 'default', ?)"""
+_CREATE = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace,
+ execution_kind, creator_identity, required_capabilities, budget_ids, priority, tags, payload,
+ attempt_state, created_at_ms, last_transition_at, last_mutation_at, lifecycle_phase,
+ ownership_state, eligibility_state, blocking_reason, blocking_detail, terminal_outcome,
+ public_state) VALUES (86, ?, 'bench', 'default', 'bench', '', '[]', '[]', 0, '{}', ?,
+ 'pending_first_attempt', ?, ?, ?, 'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', '',
+ 'none', 'waiting')"""
+_CLAIM = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?,
+ last_transition_at = ?, lifecycle_phase = 'active', ownership_state = 'leased',
+ eligibility_state = 'not_applicable', blocking_reason = 'none', public_state = 'active',
+ attempt_state = 'running_attempt', lease_epoch = 1, current_lease_id = ?, current_attempt_id = ?,
+ total_attempt_count = 1, current_worker_id = 'bench', current_worker_instance_id = 'bench-1',
+ started_at_ms = ?, lease_acquired_at = ?, lease_last_renewed_at = ?, lease_expires_at_ms = ?,
+ lease_renewal_deadline = ? WHERE partition_key = 86 AND execution_id = ?"""
+_ATTEMPT = """INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, attempt_id,
+ attempt_type, attempt_state, worker_id, worker_instance_id, lease_id, lease_epoch,
+ lease_expires_at_ms, created_at_ms, started_at_ms) VALUES (86, ?, 0, ?, 'initial', 'started',
+ 'bench', 'bench-1', ?, 1, ?, ?, ?)"""
+_LEASE_EVENT = """INSERT INTO ff_lease_event (event_type, occurred_at_ms, execution_id,
+ partition_key, namespace, lease_id, lease_epoch, worker_instance_id, reason) VALUES (?, ?, ?, 86,
+ 'default', ?, 1, 'bench-1', ?)"""
+_COMPLETE = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?,
+ last_transition_at = ?, lifecycle_phase = 'terminal', ownership_state = 'unowned',
+ terminal_outcome = 'success', public_state = 'completed', attempt_state = 'attempt_terminal',
+ current_lease_id = NULL, current_worker_id = NULL, current_worker_instance_id = NULL,
+ lease_expires_at_ms = NULL, lease_last_renewed_at = NULL, lease_renewal_deadline = NULL,
+ closing_epoch = 1, closing_attempt_index = 0, terminal_at_ms = ?, result = ? WHERE
+ partition_key = 86 AND execution_id = ?"""
+_END_ATTEMPT = """UPDATE ff_attempt SET attempt_state = 'ended_success', outcome = 'success',
+ terminal_at_ms = ?, lease_expires_at_ms = NULL WHERE partition_key = 86 AND execution_id = ? AND
+ attempt_index = 0"""
+_COMPLETION_EVENT = """INSERT INTO ff_completion_event (outcome, occurred_at_ms, execution_id,
+ partition_key, namespace, committed_at_ms) VALUES ('success', ?, ?, 86, 'default', ?)"""
 
 
 def open_raw(path: Path) -> sqlite3.Connection:

@@ -1,4 +1,6 @@
-"""The SDK from end to end: draining a backlog, durable steps, and how long one waits for a result."""
+"""The SDK from end to end: draining a backlog, durable steps, and how long one waits
+for a result.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def _rate(scenario: str, store: str, n: int, rounds: list[tuple[float, float]]) 
 
 
 async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
-    """From the call of submit() to the result in hand, with a worker that has nothing else to do."""
+    """From the call of submit() to the result in hand, with a worker that has nothing
+    else to do.
+    """
     async with connected(store) as app:
         async with Worker(app):
             found = [await latency(LATENCY, store, app, n)]

@@ -1,4 +1,6 @@
-"""How long one waits at the beginning: for the import, and for the first job of `flowfabric dev`."""
+"""How long one waits at the beginning: for the import, and for the first job of
+`flowfabric dev`.
+"""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.testing import ManualClock
 from tests import kept
+from tests.patience import patience, patient
 from tests.postgres import clean_database
 
 settings.register_profile(
@@ -43,19 +44,30 @@ difference.
 
 
 SQL_ENGINES = ("sqlite-file", "postgres")
+ON_ONE_SQL_STORE = tuple(
+    f"tests/{folder}/"
+    for folder in ("engine", "loops", "middleware", "remote", "sdk", "server", "stories")
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The limit of one test follows the speed of the machine, as every other deadline."""
+    if config.option.timeout is None:
+        config.option.timeout = patience(float(config.getini("timeout")))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of the engine runs on memory and on one SQL store; on the other one it runs nightly.
+    """A test of the engine, or of what is above it, runs on memory and on one SQL store. On the
+    other one it runs nightly.
 
     The name of the test decides which, so each store runs half of them. The conformance suite, the
-    model and the tests
-    of one store are not affected.
+    model and the tests of one store are not affected.
     """
     for item in items:
         kind = getattr(item, "callspec", None) and item.callspec.params.get("engine")
-        if kind in SQL_ENGINES and item.nodeid.startswith("tests/engine/"):
+        if kind in SQL_ENGINES and item.nodeid.startswith(ON_ONE_SQL_STORE):
             name = item.nodeid.replace(kind, "")
             if SQL_ENGINES[crc32(name.encode()) % 2] != kind:
                 item.add_marker(pytest.mark.nightly)
@@ -100,7 +112,7 @@ async def listening(store: PostgresStore) -> None:
     """A store that begins to listen rings once, for it may have missed something. No test counts
     what that sets off.
     """
-    async with asyncio.timeout(30):
+    async with patient(30):
         while not (store.options.pooler or store.notifier.is_listening):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -242,8 +242,9 @@ _INTRO = """# Features that meet
 
 <!-- Made by `make docs` from the tests. Change those, or tests/pairs.py, not this page. -->
 
-Most defects of a durable engine are in what two features do to each other. Every pair of the features below is exercised by at
-least one test, in one run; `make check` fails when a pair has none. A test says what meets in it with
+Most defects of a durable engine are in what two features do to each other. Every pair of the
+features below is exercised by at least one test, in one run; `make check` fails when a pair has
+none. A test says what meets in it with
 `@pytest.mark.meets("timeout", "retry")`.
 
 """

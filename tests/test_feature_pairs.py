@@ -1,4 +1,6 @@
-"""The check of the pairs of features finds what is missing, unknown, contradictory or unreadable."""
+"""The check of the pairs of features finds what is missing, unknown, contradictory or
+unreadable.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ def test_b(): ...
 def test_a_run_has_one_choice_of_each_parameter() -> None:
     text = """
 import pytest
-fault = pytest.mark.parametrize("fault", [pytest.param(1, marks=pytest.mark.meets("crash")), pytest.param(2), 3])
+fault = pytest.mark.parametrize(
+    "fault", [pytest.param(1, marks=pytest.mark.meets("crash")), pytest.param(2), 3]
+)
 
 @fault
 @pytest.mark.parametrize(

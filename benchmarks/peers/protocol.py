@@ -38,7 +38,9 @@ class System(Protocol):
         """Enqueues n no-op jobs with PAYLOAD, at most BATCH a call; the seconds it took."""
 
     async def enqueue_each(self, url: str, n: int) -> float:
-        """Enqueues n no-op jobs with PAYLOAD, each committed before the next; the seconds it took."""
+        """Enqueues n no-op jobs with PAYLOAD, each committed before the next; the
+        seconds it took.
+        """
 
     async def completed(self, url: str) -> int:
         """How many jobs the database says have succeeded."""

@@ -53,7 +53,8 @@ CREATE TABLE raw_job (
     payload bytea,
     result bytea
 );
-CREATE INDEX raw_job_order ON raw_job (lane, priority DESC, created_at, job_id) WHERE public_state = 'waiting';
+CREATE INDEX raw_job_order ON raw_job (lane, priority DESC, created_at, job_id)
+  WHERE public_state = 'waiting';
 """
 _INSERT = (
     "INSERT INTO raw_job (job_id, lane, priority, created_at, payload) VALUES ($1, "
@@ -65,25 +66,29 @@ _SUBMIT = (
     f"WITH added AS ({_INSERT} RETURNING job_id) SELECT pg_notify('{WORK}', job_id::text) "
     f"FROM added"
 )
-_CLAIM = """UPDATE raw_job SET version = version + 1, phase = 'active', ownership = 'leased', eligibility = 'not_applicable',
- public_state = 'active', attempts = attempts + 1, lease_epoch = lease_epoch + 1, lease_id = $2, worker = 'bench-1',
- lease_expires_at = $3, started_at = $3
- WHERE job_id IN (SELECT job_id FROM raw_job WHERE lane = 'bench' AND public_state = 'waiting'
- ORDER BY priority DESC, created_at, job_id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING job_id"""
-_COMPLETE = """UPDATE raw_job SET version = version + 1, phase = 'terminal', ownership = 'unowned', outcome = 'success',
- public_state = 'completed', lease_id = NULL, worker = NULL, lease_expires_at = NULL, finished_at = $2, result = 'ok'
- WHERE job_id = ANY($1::uuid[])"""
+_CLAIM = """UPDATE raw_job SET version = version + 1, phase = 'active', ownership = 'leased',
+ eligibility = 'not_applicable', public_state = 'active', attempts = attempts + 1,
+ lease_epoch = lease_epoch + 1, lease_id = $2, worker = 'bench-1', lease_expires_at = $3,
+ started_at = $3 WHERE job_id IN (SELECT job_id FROM raw_job WHERE lane = 'bench' AND
+ public_state = 'waiting' ORDER BY priority DESC, created_at, job_id LIMIT $1 FOR UPDATE SKIP
+ LOCKED) RETURNING job_id"""
+_COMPLETE = """UPDATE raw_job SET version = version + 1, phase = 'terminal',
+ ownership = 'unowned', outcome = 'success', public_state = 'completed', lease_id = NULL,
+ worker = NULL, lease_expires_at = NULL, finished_at = $2, result = 'ok' WHERE
+ job_id = ANY($1::uuid[])"""
 _REPORT = (
     f"WITH done AS ({_COMPLETE} RETURNING job_id) SELECT pg_notify('{DONE}', job_id::text) "
     f"FROM done"
 )
 
 
-_SAME_ROW = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, execution_kind, creator_identity,
- required_capabilities, budget_ids, priority, tags, payload, attempt_state, created_at_ms, last_transition_at, last_mutation_at,
- lifecycle_phase, ownership_state, eligibility_state, blocking_reason, blocking_detail, terminal_outcome, public_state)
- VALUES (86, $1, 'bench', 'default', 'bench', '', '{}', '{}', 0, '{}', $3, 'pending_first_attempt', $2, $2, $2,
- 'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', '', 'none', 'waiting')"""
+_SAME_ROW = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace,
+ execution_kind, creator_identity, required_capabilities, budget_ids, priority, tags, payload,
+ attempt_state, created_at_ms, last_transition_at, last_mutation_at, lifecycle_phase,
+ ownership_state, eligibility_state, blocking_reason, blocking_detail, terminal_outcome,
+ public_state) VALUES (86, $1, 'bench', 'default', 'bench', '', '{}', '{}', 0, '{}', $3,
+ 'pending_first_attempt', $2, $2, $2, 'runnable', 'unowned', 'eligible_now', 'waiting_for_worker',
+ '', 'none', 'waiting')"""
 
 
 async def prepare(url: str) -> None:

@@ -25,7 +25,7 @@ Turn = Callable[[str, str], Awaitable[Reply]]
 async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, list[Reply]]:
     """The replies of every system to `turn(system, url)`, one a round. Every second round goes
     backwards: what one leaves to be
-    written back costs whoever follows.
+    written back costs the next run.
     """
     if store != "postgres":
         raise SystemExit(
@@ -43,7 +43,7 @@ async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, 
 
 
 async def settle(url: str) -> None:
-    """Statistics are fresh and nothing is left to write back, whoever filled the database."""
+    """Statistics are fresh and nothing is left to write back, by any system."""
     async with _connected(url) as db:
         await db.execute("VACUUM ANALYZE")
         await db.execute("CHECKPOINT")

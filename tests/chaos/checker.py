@@ -73,7 +73,9 @@ def creations_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
-    """Whatever is there was made by a call that was told so, or by one whose answer nobody heard."""
+    """Whatever is there was made by a call that was told so, or by one whose answer
+    nobody heard.
+    """
     makers = {
         ident for call in seen.history.of("create") for ident, new in call.reply["made"] if new
     }
@@ -216,7 +218,9 @@ def _line(channel: str, row: Row) -> dict[str, Any]:
 
 
 def no_surprises(seen: Evidence) -> Iterator[Violation]:
-    """No worker met an error that is not a refusal, and no refusal says that stored data is broken."""
+    """No worker met an error that is not a refusal, and no refusal says that stored
+    data is broken.
+    """
     for note in seen.history.notes:
         if note["op"] == "surprise":
             yield Violation("surprise", note["instance"], note["says"])

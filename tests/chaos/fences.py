@@ -161,7 +161,9 @@ def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
 
 
 def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
-    """Every lease a worker was told it holds is in the events, to that worker and to nobody else."""
+    """Every lease a worker was told it holds is in the events, to that worker and to
+    nobody else.
+    """
     for call in seen.history.of("claim"):
         for ident, epoch, _ in call.reply["granted"]:
             holders = [

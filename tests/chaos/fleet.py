@@ -89,7 +89,9 @@ class Fleet:
         member.grip = os.pidfd_open(member.process.pid)
 
     def send(self, member: Member, number: signal.Signals) -> bool:
-        """To this very process: the grip on it never means another one that was given its number."""
+        """To this very process: the grip on it never means another one that was given
+        its number.
+        """
         if not member.alive:
             return False
         if number == signal.SIGKILL:

@@ -64,7 +64,9 @@ class Log:
         after: Callable[[], None] | None = None,
         **facts: Any,
     ) -> T:
-        """Asks, awaits and writes down the answer. `after` runs between the answer and its record."""
+        """Asks, awaits and writes down the answer. `after` runs between the answer and
+        its record.
+        """
         number = self.write("ask", op, **facts)
         try:
             result = await work

@@ -230,7 +230,9 @@ def takes_the_next(seed: int, ordinal: int, epoch: int) -> bool:
 
 
 def wait(seed: int, ordinal: int, epoch: int, now_ms: int, ahead: UUID | None) -> SuspendArgs:
-    """What a lease waits for; asked again under the same key, whatever became of the first answer."""
+    """What a lease waits for; asked again under the same key, whatever became of the
+    first answer.
+    """
     rng = Random(f"{seed}/wait/{ordinal}/{epoch}")
     until = rng.choice(ON_ONE if ahead is not None else ON_ONE + ON_TWO)
     names = [UUID(int=rng.getrandbits(128), version=4) for _ in range(3)]

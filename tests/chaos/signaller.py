@@ -1,4 +1,4 @@
-"""Whoever executions wait for: looks which waitpoints are open and signals them, some twice, until
+"""Looks which waitpoints are open and signals them, some twice, until
 they are closed.
 """
 

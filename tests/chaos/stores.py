@@ -39,7 +39,9 @@ WIRED = ("worker0", "worker1", "driver", "signaller", "taskworker0", "taskclient
 
 
 async def open_engine(url: str) -> Engine:
-    """The one way every process of a run opens its database. A server that is away is waited for."""
+    """The one way every process of a run opens its database. A server that is away is
+    waited for.
+    """
     if not is_postgres(url):
         return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
     while True:

@@ -71,7 +71,7 @@ def seen_ends_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def steps_are_kept(seen: Evidence) -> Iterator[Violation]:
-    """A step came to one value, whoever asked, and a result is made of such values."""
+    """A step has one value for every caller, and a result is made of such values."""
     asked: dict[tuple[str, int], set[str]] = defaultdict(set)
     told: dict[tuple[str, int], set[str]] = defaultdict(set)
     for call in seen.history.calls:

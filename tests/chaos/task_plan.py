@@ -28,7 +28,8 @@ SPENDERS = {
     "spends_or_waits": "cancelled",
     "spends_or_says": "success",
 }
-"""How a run ends that is refused by its budget: the action of the budget decides, or the task does."""
+"""How a run ends that is refused by its budget: the action of the budget decides, or the task does.
+"""
 
 
 class Order(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Whoever is left alone after a restart of the server is at work again, or it is noticed."""
+"""A process without supervision works again after a restart of the server, or it is noticed."""
 
 from __future__ import annotations
 

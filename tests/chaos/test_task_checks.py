@@ -1,4 +1,6 @@
-"""The checks of the runs of tasks are checked: each kind of violation, planted by hand, is caught."""
+"""The checks of the runs of tasks are checked: each kind of violation, planted by hand,
+is caught.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks about suspensions: every signal that was acknowledged is there, and whoever it let go
+"""The checks about suspensions: every signal that was acknowledged is there, and those it let go
 on went on.
 """
 
@@ -132,7 +132,7 @@ def enough_was_enough(seen: Evidence) -> Iterator[Violation]:
 
 
 def what_was_seen_is_there(seen: Evidence) -> Iterator[Violation]:
-    """Whoever went on was shown signals that are stored, or that of a timeout."""
+    """An execution that resumed was shown signals that are stored, or that of a timeout."""
     for call in seen.history.of("observe"):
         stored = {
             str(signal.signal_id) for signal in seen.world.signals.get(key_of(call.execution), [])

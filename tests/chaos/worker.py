@@ -255,7 +255,9 @@ class Worker:
                 await self._call("complete", work, complete, None, "after_complete", **facts)
 
     async def _turn(self, work: Work, payload: bytes, facts: dict[str, Any]) -> None:
-        """An end and a claim in one call. What was claimed by one that failed is never learnt of."""
+        """An end and a claim in one call. What was claimed by one that failed is never
+        learnt of.
+        """
         log, lane = self._log, self._rng.choice(LANES)
         ending, claiming = (
             log.write("ask", "complete", **facts, **_whose(work)),

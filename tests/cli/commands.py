@@ -17,6 +17,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from tests.patience import patience
+
 PATIENCE_S = 60.0
 LIBRARIES = ("typer", "rich.console", "rich.table", "flowfabric.cli.app")
 
@@ -68,7 +70,7 @@ def _server() -> socket.socket:
 
     def close() -> None:
         ours.close()  # which ends it
-        process.wait(PATIENCE_S)
+        process.wait(patience(PATIENCE_S))
 
     atexit.register(close)
     return ours

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import patience
+
 PATIENCE_S = 60.0
 PROGRAM = (sys.executable, "-m", "flowfabric.cli.main")
 
@@ -41,7 +43,7 @@ class Command:
     def until(self, part: str) -> str:
         """The next line with this in it."""
         while True:
-            line = self._new.get(timeout=PATIENCE_S)
+            line = self._new.get(timeout=patience(PATIENCE_S))
             assert line is not None, f"it ended without saying {part!r}: {self.lines}"
             self.lines.append(line)
             if part in line:
@@ -49,10 +51,10 @@ class Command:
 
     def ended(self) -> int:
         """Its exit status, and the rest of what it said."""
-        while (line := self._new.get(timeout=PATIENCE_S)) is not None:
+        while (line := self._new.get(timeout=patience(PATIENCE_S))) is not None:
             self.lines.append(line)
         self._new.put(None)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(patience(PATIENCE_S))
 
     def close(self) -> None:
         self.process.kill()

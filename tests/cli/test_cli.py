@@ -59,8 +59,13 @@ async def test_verify_of_a_healthy_database(tmp_path: Path) -> None:
     done = flowfabric("verify", f"sqlite:///{path}", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout) == {
-        "created": 3, "completed_once": 2, "taken_over": 0, "not_ended": 1, "done_twice": 0, "violations": [],
-    }  # fmt: skip
+        "created": 3,
+        "completed_once": 2,
+        "taken_over": 0,
+        "not_ended": 1,
+        "done_twice": 0,
+        "violations": [],
+    }
     assert path.read_bytes() == before
 
 
@@ -74,17 +79,26 @@ async def test_verify_of_a_healthy_database(tmp_path: Path) -> None:
             "I2",
         ),
         ("UPDATE ff_exec_core SET lease_epoch = 0", "I4"),
-        ("UPDATE ff_lease_event SET lease_epoch = lease_epoch + 7 WHERE event_type = 'revoked'", "I5"),
+        (
+            "UPDATE ff_lease_event SET lease_epoch = lease_epoch + 7 WHERE event_type = 'revoked'",
+            "I5",
+        ),
         ("DELETE FROM ff_attempt", "I7"),
-        ("UPDATE ff_exec_core SET public_state = 'failed' WHERE lifecycle_phase = 'terminal'", "I8"),
-        ("UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE lifecycle_phase = "
-"'terminal'", "I8"),
+        (
+            "UPDATE ff_exec_core SET public_state = 'failed' WHERE lifecycle_phase = 'terminal'",
+            "I8",
+        ),
+        (
+            "UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE lifecycle_phase = "
+            "'terminal'",
+            "I8",
+        ),
         ("DELETE FROM ff_lease_event WHERE event_type = 'revoked'", "I11"),
         ("UPDATE ff_lease_event SET namespace = 'other'", "I12"),
         ("DELETE FROM ff_exec_core WHERE lifecycle_phase = 'terminal'", "I16"),
     ],
     ids=lambda value: value if len(value) < 5 else "",
-)  # fmt: skip
+)
 async def test_verify_finds_damage(tmp_path: Path, damage: str, invariant: str) -> None:
     path = tmp_path / "ff.db"
     await filled(path)

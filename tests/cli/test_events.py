@@ -22,6 +22,7 @@ from flowfabric.testing import ManualClock
 from tests.cli.commands import flowfabric
 from tests.cli.test_approvals import approve
 from tests.cli.waits import POLICY, suspended
+from tests.patience import patience, patient
 from tests.postgres import database
 
 SOON_S = 30
@@ -118,7 +119,9 @@ async def following(*args: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
     assert process.stdout is not None
-    found: dict[str, Any] = json.loads(await asyncio.wait_for(process.stdout.readline(), SOON_S))
+    found: dict[str, Any] = json.loads(
+        await asyncio.wait_for(process.stdout.readline(), patience(SOON_S))
+    )
     return found
 
 
@@ -136,7 +139,7 @@ async def test_new_events_are_shown_until_ctrl_c(kind: str, tmp_path: Path) -> N
     await life(engine)
     async with (
         following("--db", where, "--channel", "completion", "--from", "start") as process,
-        asyncio.timeout(SOON_S),
+        patient(SOON_S),
     ):
         assert [(await seen(process))["outcome"] for _ in range(2)] == ["resumable", "Success"]
         await life(engine)
@@ -153,7 +156,7 @@ async def test_the_feed_orders_available_events_by_time(engine: Engine, clock: M
         await life(engine)
     feeds = {name: getattr(engine, method)(BEGINNING) for name, method in CHANNELS.items()}
     merged = merge_feeds(feeds)
-    found = [await asyncio.wait_for(anext(merged), SOON_S) for _ in range(24)]
+    found = [await asyncio.wait_for(anext(merged), patience(SOON_S)) for _ in range(24)]
     await merged.aclose()  # type: ignore[attr-defined]
     times = [event.at for _, event in found]
     assert times == sorted(times) and len(set(times)) == 3

@@ -16,6 +16,7 @@ from flowfabric.engine.events.subscriptions import FIRST_RETRY_S, LAST_RETRY_S, 
 from flowfabric.model.history import MAX_HISTORY
 from flowfabric.store.port import CATCH_UP_PAGE
 from tests.cli.commands import flowfabric
+from tests.patience import patience
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -35,7 +36,7 @@ def test_the_snippets(
                 await found
         await names["engine"].close()
 
-    asyncio.run(asyncio.wait_for(all_of_them(), 30))
+    asyncio.run(asyncio.wait_for(all_of_them(), patience(30)))
     promised = re.findall(r"(?:\)  # |^# )(.*)", "\n".join(SNIPPETS), re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == promised and len(promised) == 9
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.processes import running
+from tests.patience import patience
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -19,7 +20,7 @@ def said_by(name: str, folder: Path | None = None) -> str:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=patience(60),
         check=False,
         env=env,
         cwd=folder,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from flowfabric.model import flow as limits
+from tests.patience import patience
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "flows.md").read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ def run(args: list[str], folder: Path) -> str:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=patience(60),
         check=False,
         env=env,
     )

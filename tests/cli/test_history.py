@@ -121,9 +121,18 @@ def test_times_are_counted_from_the_first_and_from_the_one_before() -> None:
 
 @pytest.mark.parametrize(
     ("ms", "said"),
-    [(0, "0 ms"), (999, "999 ms"), (1_000, "1.0 s"), (59_940, "59.9 s"), (60_000, "1 min"), (200_000, "3 min 20 s"),
-     (3_600_000, "1 h"), (90_000_000, "1 d 1 h"), (-1_500, "-1.5 s")],
-)  # fmt: skip
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (59_940, "59.9 s"),
+        (60_000, "1 min"),
+        (200_000, "3 min 20 s"),
+        (3_600_000, "1 h"),
+        (90_000_000, "1 d 1 h"),
+        (-1_500, "-1.5 s"),
+    ],
+)
 def test_spans(ms: int, said: str) -> None:
     assert span(ms) == said
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from flowfabric.model import waitpoint as limits
+from tests.patience import patience
 
 PAGE = (Path(__file__).parents[2] / "docs" / "suspension.md").read_text(encoding="utf-8")
 PROGRAM, *SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -31,7 +32,7 @@ def run(args: list[str], folder: Path, given: str = "") -> str:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=patience(60),
         check=False,
         env=env,
     )

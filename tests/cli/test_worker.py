@@ -21,6 +21,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.server.lifecycle import serve
 from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
+from tests.patience import patience
 from tests.postgres import database
 from tests.remote.served import TOKEN, settings
 
@@ -67,7 +68,7 @@ def client(url: str, **more: str) -> App:
 
 
 def wait_for(there: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + patience(PATIENCE_S)
     while not there():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -297,9 +298,16 @@ def test_an_unknown_lane_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_targets_are_parsed() -> None:
-    assert [(t.where, t.name, t.path is not None) for t in map(parse_target, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))] == [
-        ("a.py", None, True), ("a.py", "b", True), ("a.b", None, False), ("a.b", "c", False), ("./x/a.py", None, True),
-    ]  # fmt: skip
+    assert [
+        (t.where, t.name, t.path is not None)
+        for t in map(parse_target, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))
+    ] == [
+        ("a.py", None, True),
+        ("a.py", "b", True),
+        ("a.b", None, False),
+        ("a.b", "c", False),
+        ("./x/a.py", None, True),
+    ]
     for wrong in ("", ":app", "a.py:", "a.py:b c"):
         with pytest.raises(ConfigError, match="a file such as"):
             parse_target(wrong)

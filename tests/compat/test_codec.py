@@ -73,7 +73,9 @@ def test_ids_and_partitions() -> None:
 
 
 def test_execution_ids_are_parsed_alike() -> None:
-    """The original keeps the spelling of a uuid; here it is written with hyphens and in lower case."""
+    """The original keeps the spelling of a uuid; here it is written with hyphens and in
+    lower case.
+    """
     for one in SAMPLES["eid_parse"]:
         try:
             found: dict[str, Any] = {"p": ExecutionId(one["s"]).partition_index}

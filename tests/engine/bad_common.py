@@ -12,8 +12,21 @@ from flowfabric.model.lease import Handle
 
 UUID_TEXT = "11111111-1111-1111-1111-111111111111"
 LONE = "\ud800"
-IDS = ("", "nonsense", UUID_TEXT, f"{{fp:}}:{UUID_TEXT}", f"{{fp:x}}:{UUID_TEXT}", f"{{fp:65536}}:{UUID_TEXT}",
-       f"{{fp:-1}}:{UUID_TEXT}", "{fp:0}:not-a-uuid", "{fp:0}:", LONE, None, 5, b"x")  # fmt: skip
+IDS = (
+    "",
+    "nonsense",
+    UUID_TEXT,
+    f"{{fp:}}:{UUID_TEXT}",
+    f"{{fp:x}}:{UUID_TEXT}",
+    f"{{fp:65536}}:{UUID_TEXT}",
+    f"{{fp:-1}}:{UUID_TEXT}",
+    "{fp:0}:not-a-uuid",
+    "{fp:0}:",
+    LONE,
+    None,
+    5,
+    b"x",
+)
 LANES = ("", "x" * 65, "a\tb", "a\x00", "ü", LONE, None, 5)
 NAMES = ("", "x" * 257, "ü" * 129, LONE, None, 5)
 TEXTS = ("x" * 70_000, LONE, 5, b"x")
@@ -35,10 +48,39 @@ TOKENS = (
     [f"t{n}" for n in range(257)],
     ["x" * 4_097],
 )
-TAG_KEYS = ("", "Cairn.x", "1cairn.x", "cairn", "cairn.", "cairn..x", ".cairn", "cair n.x", "ca-irn.x", "cairn.Foo",
-            "cairn.foo bar", "cairn.foo-bar", 'a."', "a.\\", "a.\x00", "a.b\n", LONE, None, 5)  # fmt: skip
-TAGS = (5, "a.b", [("a.b", "c")], {"a.b": 5}, {5: "x"}, {"a.b": LONE}, {"a.b": None}, {f"a.t{n}": "" for n in range(65)},
-        {f"a.t{n}": "" for n in range(10_000)}, {"a.b": "x" * 16_385})  # fmt: skip
+TAG_KEYS = (
+    "",
+    "Cairn.x",
+    "1cairn.x",
+    "cairn",
+    "cairn.",
+    "cairn..x",
+    ".cairn",
+    "cair n.x",
+    "ca-irn.x",
+    "cairn.Foo",
+    "cairn.foo bar",
+    "cairn.foo-bar",
+    'a."',
+    "a.\\",
+    "a.\x00",
+    "a.b\n",
+    LONE,
+    None,
+    5,
+)
+TAGS = (
+    5,
+    "a.b",
+    [("a.b", "c")],
+    {"a.b": 5},
+    {5: "x"},
+    {"a.b": LONE},
+    {"a.b": None},
+    {f"a.t{n}": "" for n in range(65)},
+    {f"a.t{n}": "" for n in range(10_000)},
+    {"a.b": "x" * 16_385},
+)
 UUIDS = ("x", UUID_TEXT, 5, b"x" * 16)
 PAYLOADS = ("text", 5, [1], {"a": 1}, b"x" * (MAX_PAYLOAD_BYTES + 1))
 

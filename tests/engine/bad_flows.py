@@ -78,8 +78,14 @@ def _resolving(s: Subject, **said: Any) -> ResolveDependencyArgs:
 
 
 def building() -> Iterator[Bad]:
-    yield from fields_of("create_flow", lambda s, **said: CreateFlowArgs(**{"flow_id": uuid4(), **said}), flow_id=FLOW_IDS,
-                         flow_kind=NAMES[1:], namespace=NAMES, now=TIMES)  # fmt: skip
+    yield from fields_of(
+        "create_flow",
+        lambda s, **said: CreateFlowArgs(**{"flow_id": uuid4(), **said}),
+        flow_id=FLOW_IDS,
+        flow_kind=NAMES[1:],
+        namespace=NAMES,
+        now=TIMES,
+    )
     yield from fields_of(
         "add_execution_to_flow", _adding, flow_id=FLOW_IDS, execution_id=IDS, now=TIMES
     )
@@ -89,17 +95,36 @@ def building() -> Iterator[Bad]:
         "upstream_execution_id": IDS,
         "downstream_execution_id": IDS,
     }
-    yield from fields_of("stage_dependency_edge", _staging, **ends, expected_graph_revision=(-1, True, "0", 1.5, None, 2**63),
-                         dependency_kind=(*EDGE_TEXTS, None), data_passing_ref=EDGE_TEXTS, now=TIMES)  # fmt: skip
+    yield from fields_of(
+        "stage_dependency_edge",
+        _staging,
+        **ends,
+        expected_graph_revision=(-1, True, "0", 1.5, None, 2**63),
+        dependency_kind=(*EDGE_TEXTS, None),
+        data_passing_ref=EDGE_TEXTS,
+        now=TIMES,
+    )
     yield from fields_of("apply_dependency_to_child", _applying, **ends, now=TIMES)
     yield from fields_of("resolve_dependency", _resolving, **ends, upstream_outcome=(*TEXTS, None))
     policies = (None, 5, "all_of", {"kind": "all_of"})
-    yield from each("set_edge_group_policy", "policy", policies,
-                    lambda s, v: s.engine.set_edge_group_policy(uuid4(), s.ready, v))  # fmt: skip
-    yield from each("set_edge_group_policy", "flow_id", FLOW_IDS,
-                    lambda s, v: s.engine.set_edge_group_policy(v, s.ready, EdgePolicy()))  # fmt: skip
-    yield from each("set_edge_group_policy", "downstream_execution_id", IDS,
-                    lambda s, v: s.engine.set_edge_group_policy(uuid4(), v, EdgePolicy()))  # fmt: skip
+    yield from each(
+        "set_edge_group_policy",
+        "policy",
+        policies,
+        lambda s, v: s.engine.set_edge_group_policy(uuid4(), s.ready, v),
+    )
+    yield from each(
+        "set_edge_group_policy",
+        "flow_id",
+        FLOW_IDS,
+        lambda s, v: s.engine.set_edge_group_policy(v, s.ready, EdgePolicy()),
+    )
+    yield from each(
+        "set_edge_group_policy",
+        "downstream_execution_id",
+        IDS,
+        lambda s, v: s.engine.set_edge_group_policy(uuid4(), v, EdgePolicy()),
+    )
     for method in ("get_flow_tag", "set_flow_tag"):
         more = ("v",) if method == "set_flow_tag" else ()
         yield from each(
@@ -121,9 +146,18 @@ def _graph(s: Subject, **said: Any) -> SubmitFlowArgs:
 
 
 def submitting() -> Iterator[Bad]:
-    yield from fields_of("submit_flow", _graph, flow_id=FLOW_IDS, flow_kind=NAMES[1:], namespace=NAMES, now=TIMES, tags=TAGS,
-                         nodes=(None, 5, [], ()), edges=(None, 5, [5], ["a>b"]),
-                         policies=(None, 5, []))  # fmt: skip
+    yield from fields_of(
+        "submit_flow",
+        _graph,
+        flow_id=FLOW_IDS,
+        flow_kind=NAMES[1:],
+        namespace=NAMES,
+        now=TIMES,
+        tags=TAGS,
+        nodes=(None, 5, [], ()),
+        edges=(None, 5, [5], ["a>b"]),
+        policies=(None, 5, []),
+    )
     yield from each(
         "submit_flow",
         "args",
@@ -202,8 +236,14 @@ def cancelling() -> Iterator[Bad]:
         waits,
         lambda s, v: s.engine.cancel_flow(uuid4(), wait=WaitTimeout(v)),
     )
-    yield from fields_of("cancel_flow_header", lambda s, **said: CancelFlowArgs(**{"flow_id": uuid4(), **said}), flow_id=FLOW_IDS,
-                         reason=(*TEXTS, None), cancellation_policy=("x" * 257, LONE, None, 5), now=TIMES)  # fmt: skip
+    yield from fields_of(
+        "cancel_flow_header",
+        lambda s, **said: CancelFlowArgs(**{"flow_id": uuid4(), **said}),
+        flow_id=FLOW_IDS,
+        reason=(*TEXTS, None),
+        cancellation_policy=("x" * 257, LONE, None, 5),
+        now=TIMES,
+    )
     yield from each(
         "ack_cancel_member",
         "flow_id",

@@ -1,4 +1,6 @@
-"""What the operations on quotas and attachments must refuse: (name, field the error names, call)."""
+"""What the operations on quotas and attachments must refuse: (name, field the error
+names, call).
+"""
 
 from __future__ import annotations
 
@@ -50,15 +52,48 @@ def _block(s: Subject, **said: Any) -> BlockForAdmissionArgs:
 
 
 def quotas() -> Iterator[Bad]:
-    yield from fields_of("create_quota_policy", _create, quota_policy_id=LIMIT_IDS, window_seconds=NUMBERS,
-                         max_requests_per_window=NUMBERS, max_concurrent=NUMBERS, jitter_ms=NUMBERS, now=TIMES)  # fmt: skip
-    yield from fields_of("update_quota_policy", _update, quota_policy_id=LIMIT_IDS, window_seconds=NUMBERS,
-                         max_requests_per_window=NUMBERS, max_concurrent=NUMBERS, jitter_ms=NUMBERS, by=TEXTS)  # fmt: skip
-    yield from fields_of("check_admission", _check, quota_policy_id=LIMIT_IDS, execution_id=IDS, window_seconds=NUMBERS,
-                         rate_limit=NUMBERS, concurrency_cap=NUMBERS, jitter_ms=NUMBERS[:-1],
-                         dimension=(*TEXTS, "x" * 257, None), now=TIMES)  # fmt: skip
-    yield from fields_of("block_execution_for_admission", _block, execution_id=IDS, partition=PARTITIONS, lane_id=LANES[1:],
-                         reason_detail=TEXTS, blocked_on=TEXTS, now=TIMES)  # fmt: skip
+    yield from fields_of(
+        "create_quota_policy",
+        _create,
+        quota_policy_id=LIMIT_IDS,
+        window_seconds=NUMBERS,
+        max_requests_per_window=NUMBERS,
+        max_concurrent=NUMBERS,
+        jitter_ms=NUMBERS,
+        now=TIMES,
+    )
+    yield from fields_of(
+        "update_quota_policy",
+        _update,
+        quota_policy_id=LIMIT_IDS,
+        window_seconds=NUMBERS,
+        max_requests_per_window=NUMBERS,
+        max_concurrent=NUMBERS,
+        jitter_ms=NUMBERS,
+        by=TEXTS,
+    )
+    yield from fields_of(
+        "check_admission",
+        _check,
+        quota_policy_id=LIMIT_IDS,
+        execution_id=IDS,
+        window_seconds=NUMBERS,
+        rate_limit=NUMBERS,
+        concurrency_cap=NUMBERS,
+        jitter_ms=NUMBERS[:-1],
+        dimension=(*TEXTS, "x" * 257, None),
+        now=TIMES,
+    )
+    yield from fields_of(
+        "block_execution_for_admission",
+        _block,
+        execution_id=IDS,
+        partition=PARTITIONS,
+        lane_id=LANES[1:],
+        reason_detail=TEXTS,
+        blocked_on=TEXTS,
+        now=TIMES,
+    )
     for method in (
         "create_quota_policy",
         "update_quota_policy",

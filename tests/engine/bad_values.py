@@ -66,10 +66,24 @@ BY_ID: dict[str, Callable[[Engine, Any], Awaitable[Any]]] = {
     **{
         name: (lambda e, i, name=name: getattr(e, name)(i))
         for name in (
-            "describe_execution", "explain_execution", "read_execution_info", "read_execution_state", "read_execution_context",
-            "read_current_attempt_index", "read_total_attempt_count", "get_execution_result", "get_execution_namespace",
-            "resolve_execution_flow_id", "list_attempts", "promote_delayed", "unblock_execution", "mark_lease_expired_if_due",
-            "requeue_lost", "evaluate_flow_eligibility", "promote_blocked_to_eligible", "cascade_completion",
+            "describe_execution",
+            "explain_execution",
+            "read_execution_info",
+            "read_execution_state",
+            "read_execution_context",
+            "read_current_attempt_index",
+            "read_total_attempt_count",
+            "get_execution_result",
+            "get_execution_namespace",
+            "resolve_execution_flow_id",
+            "list_attempts",
+            "promote_delayed",
+            "unblock_execution",
+            "mark_lease_expired_if_due",
+            "requeue_lost",
+            "evaluate_flow_eligibility",
+            "promote_blocked_to_eligible",
+            "cascade_completion",
         )
     },
     "get_execution_tag": lambda e, i: e.get_execution_tag(i, "a.b"),
@@ -80,28 +94,51 @@ BY_ID: dict[str, Callable[[Engine, Any], Awaitable[Any]]] = {
     "set_execution_tags": lambda e, i: e.set_execution_tags(i, {"a.b": "c"}),
     "create_execution": lambda e, i: e.create_execution(CreateExecutionArgs(execution_id=i)),
     "cancel_execution": lambda e, i: e.cancel_execution(CancelExecutionArgs(execution_id=i)),
-    "change_priority": lambda e, i: e.change_priority(ChangePriorityArgs(execution_id=i, new_priority=1)),
+    "change_priority": lambda e, i: e.change_priority(
+        ChangePriorityArgs(execution_id=i, new_priority=1)
+    ),
     "replay_execution": lambda e, i: e.replay_execution(ReplayExecutionArgs(execution_id=i)),
-    "claim_execution": lambda e, i: e.claim_execution(ClaimExecutionArgs(execution_id=i, lease_ttl_ms=9, **WHO)),
-    "claim_resumed_execution": lambda e, i: e.claim_resumed_execution(ClaimResumedArgs(execution_id=i, lease_ttl_ms=9, **WHO)),
+    "claim_execution": lambda e, i: e.claim_execution(
+        ClaimExecutionArgs(execution_id=i, lease_ttl_ms=9, **WHO)
+    ),
+    "claim_resumed_execution": lambda e, i: e.claim_resumed_execution(
+        ClaimResumedArgs(execution_id=i, lease_ttl_ms=9, **WHO)
+    ),
     "issue_grant_and_claim": lambda e, i: e.issue_grant_and_claim(i, "default", 9),
     "claim_from_resume_grant": lambda e, i: e.claim_from_resume_grant(
         ResumeToken(ResumeGrant(i, "{fp:0}", "k", 9, "default"), "w", "i", 9)
     ),
-    "issue_claim_grant": lambda e, i: e.issue_claim_grant(IssueGrantArgs(execution_id=i, grant_ttl_ms=9, **WHO)),
-    "issue_reclaim_grant": lambda e, i: e.issue_reclaim_grant(IssueGrantArgs(execution_id=i, grant_ttl_ms=9, **WHO)),
-    "reclaim_execution": lambda e, i: e.reclaim_execution(ReclaimExecutionArgs(execution_id=i, lease_ttl_ms=9, **WHO)),
+    "issue_claim_grant": lambda e, i: e.issue_claim_grant(
+        IssueGrantArgs(execution_id=i, grant_ttl_ms=9, **WHO)
+    ),
+    "issue_reclaim_grant": lambda e, i: e.issue_reclaim_grant(
+        IssueGrantArgs(execution_id=i, grant_ttl_ms=9, **WHO)
+    ),
+    "reclaim_execution": lambda e, i: e.reclaim_execution(
+        ReclaimExecutionArgs(execution_id=i, lease_ttl_ms=9, **WHO)
+    ),
     "revoke_lease": lambda e, i: e.revoke_lease(RevokeLeaseArgs(execution_id=i)),
     "complete_execution": lambda e, i: e.complete_execution(CompleteExecutionArgs(execution_id=i)),
-    "fail_execution": lambda e, i: e.fail_execution(FailExecutionArgs(execution_id=i, failure_reason="r", failure_category="c")),
-    "delay_execution": lambda e, i: e.delay_execution(DelayExecutionArgs(execution_id=i, delay_until=9)),
+    "fail_execution": lambda e, i: e.fail_execution(
+        FailExecutionArgs(execution_id=i, failure_reason="r", failure_category="c")
+    ),
+    "delay_execution": lambda e, i: e.delay_execution(
+        DelayExecutionArgs(execution_id=i, delay_until=9)
+    ),
     "renew_lease": lambda e, i: e.renew_lease(
-        RenewLeaseArgs(execution_id=i, attempt_index=0, fence=LeaseFence(other_uuid(), 1, other_uuid()), lease_ttl_ms=9)
+        RenewLeaseArgs(
+            execution_id=i,
+            attempt_index=0,
+            fence=LeaseFence(other_uuid(), 1, other_uuid()),
+            lease_ttl_ms=9,
+        )
     ),
     "update_progress": lambda e, i: e.update_progress(
-        UpdateProgressArgs(execution_id=i, lease_id=other_uuid(), lease_epoch=1, attempt_id=other_uuid())
+        UpdateProgressArgs(
+            execution_id=i, lease_id=other_uuid(), lease_epoch=1, attempt_id=other_uuid()
+        )
     ),
-}  # fmt: skip
+}
 
 
 def _by_id() -> Iterator[Bad]:
@@ -134,8 +171,19 @@ def _creating() -> Iterator[Bad]:
         partition_id=PARTITIONS,
         now=TIMES,
     )
-    policies = (5, [], "", "{", b"\xff", object(), {"max_replay_count": -1}, {"retry_policy": 5}, "[" * 70_000,
-                {"stream_policy": {"retention_ttl_ms": 2**70}}, ExecutionPolicy(budget_ids=(LONE,)))  # fmt: skip
+    policies = (
+        5,
+        [],
+        "",
+        "{",
+        b"\xff",
+        object(),
+        {"max_replay_count": -1},
+        {"retry_policy": 5},
+        "[" * 70_000,
+        {"stream_policy": {"retention_ttl_ms": 2**70}},
+        ExecutionPolicy(budget_ids=(LONE,)),
+    )
     yield from each(
         "create_execution",
         "invalid_policy_json",
@@ -197,28 +245,57 @@ def _claiming() -> Iterator[Bad]:
     def claiming(s: Subject, **said: Any) -> ClaimExecutionArgs:
         return ClaimExecutionArgs(**{"execution_id": s.ready, "lease_ttl_ms": 9, **WHO, **said})
 
-    yield from fields_of("claim_execution", claiming, worker_id=NAMES, worker_instance_id=NAMES, lease_ttl_ms=TTLS,
-                         attempt_policy_json=TEXTS, attempt_timeout_ms=(0, -1, 2**53, True, "5"),
-                         execution_deadline_at=TIMES, lease_id=UUIDS, attempt_id=UUIDS)  # fmt: skip
+    yield from fields_of(
+        "claim_execution",
+        claiming,
+        worker_id=NAMES,
+        worker_instance_id=NAMES,
+        lease_ttl_ms=TTLS,
+        attempt_policy_json=TEXTS,
+        attempt_timeout_ms=(0, -1, 2**53, True, "5"),
+        execution_deadline_at=TIMES,
+        lease_id=UUIDS,
+        attempt_id=UUIDS,
+    )
 
     def resuming(s: Subject, **said: Any) -> ClaimResumedArgs:
         return ClaimResumedArgs(**{"execution_id": s.ready, "lease_ttl_ms": 9, **WHO, **said})
 
-    yield from fields_of("claim_resumed_execution", resuming, worker_id=NAMES, worker_instance_id=NAMES, lease_ttl_ms=TTLS,
-                         remaining_attempt_timeout_ms=(-1, 2**53, True, "5"), lease_id=UUIDS)  # fmt: skip
+    yield from fields_of(
+        "claim_resumed_execution",
+        resuming,
+        worker_id=NAMES,
+        worker_instance_id=NAMES,
+        lease_ttl_ms=TTLS,
+        remaining_attempt_timeout_ms=(-1, 2**53, True, "5"),
+        lease_id=UUIDS,
+    )
     for field, values in (
         ("worker_id", NAMES),
         ("worker_instance_id", NAMES),
         ("lease_ttl_ms", TTLS),
     ):
         yield from each(
-            "claim_from_resume_grant", field, values,
+            "claim_from_resume_grant",
+            field,
+            values,
             lambda s, v, f=field: s.engine.claim_from_resume_grant(
-                ResumeToken(**{"grant": ResumeGrant(s.ready, "{fp:0}", "k", 9, "default"), "lease_ttl_ms": 9, **WHO, f: v})
+                ResumeToken(
+                    **{
+                        "grant": ResumeGrant(s.ready, "{fp:0}", "k", 9, "default"),
+                        "lease_ttl_ms": 9,
+                        **WHO,
+                        f: v,
+                    }
+                )
             ),
-        )  # fmt: skip
-    yield from each("issue_grant_and_claim", "lease_duration_ms", TTLS,
-                    lambda s, v: s.engine.issue_grant_and_claim(s.ready, "default", v))  # fmt: skip
+        )
+    yield from each(
+        "issue_grant_and_claim",
+        "lease_duration_ms",
+        TTLS,
+        lambda s, v: s.engine.issue_grant_and_claim(s.ready, "default", v),
+    )
     yield from each(
         "issue_grant_and_claim",
         "lane_id",
@@ -230,9 +307,18 @@ def _claiming() -> Iterator[Bad]:
         return IssueGrantArgs(**{"execution_id": s.ready, "grant_ttl_ms": 9, **WHO, **said})
 
     for method in ("issue_claim_grant", "issue_reclaim_grant"):
-        yield from fields_of(method, granting, worker_id=NAMES, worker_instance_id=NAMES, grant_ttl_ms=TTLS,
-                             partition=PARTITIONS, capability_hash=TEXTS, route_snapshot_json=TEXTS,
-                             admission_summary=TEXTS, worker_capabilities=TOKENS[:10])  # fmt: skip
+        yield from fields_of(
+            method,
+            granting,
+            worker_id=NAMES,
+            worker_instance_id=NAMES,
+            grant_ttl_ms=TTLS,
+            partition=PARTITIONS,
+            capability_hash=TEXTS,
+            route_snapshot_json=TEXTS,
+            admission_summary=TEXTS,
+            worker_capabilities=TOKENS[:10],
+        )
 
     def scheduling(s: Subject, field: str, value: Any) -> Any:
         said = {
@@ -244,8 +330,13 @@ def _claiming() -> Iterator[Bad]:
         }
         return s.engine.claim_for_worker(**said)
 
-    for field, values in (("worker_id", NAMES), ("worker_instance_id", NAMES), ("grant_ttl_ms", TTLS), ("lane", LANES),
-                          ("worker_capabilities", TOKENS)):  # fmt: skip
+    for field, values in (
+        ("worker_id", NAMES),
+        ("worker_instance_id", NAMES),
+        ("grant_ttl_ms", TTLS),
+        ("lane", LANES),
+        ("worker_capabilities", TOKENS),
+    ):
         yield from each(
             "claim_for_worker", field, values, lambda s, v, f=field: scheduling(s, f, v)
         )
@@ -261,15 +352,27 @@ def _claiming() -> Iterator[Bad]:
         LIMITS,
         lambda s, v: s.engine.scan_eligible_executions("a", limit=v),
     )
-    yield from each("scan_eligible_executions", "partition_key", PARTITIONS[2:],
-                    lambda s, v: s.engine.scan_eligible_executions("a", v))  # fmt: skip
+    yield from each(
+        "scan_eligible_executions",
+        "partition_key",
+        PARTITIONS[2:],
+        lambda s, v: s.engine.scan_eligible_executions("a", v),
+    )
 
     def reclaiming(s: Subject, **said: Any) -> ReclaimExecutionArgs:
         return ReclaimExecutionArgs(**{"execution_id": s.running, "lease_ttl_ms": 9, **WHO, **said})
 
-    yield from fields_of("reclaim_execution", reclaiming, worker_id=NAMES, worker_instance_id=NAMES, lease_ttl_ms=TTLS,
-                         attempt_policy_json=TEXTS, max_reclaim_count=(-1, 2**32, True, "5"), lease_id=UUIDS,
-                         attempt_id=UUIDS)  # fmt: skip
+    yield from fields_of(
+        "reclaim_execution",
+        reclaiming,
+        worker_id=NAMES,
+        worker_instance_id=NAMES,
+        lease_ttl_ms=TTLS,
+        attempt_policy_json=TEXTS,
+        max_reclaim_count=(-1, 2**32, True, "5"),
+        lease_id=UUIDS,
+        attempt_id=UUIDS,
+    )
 
 
 # ---- holding
@@ -330,11 +433,21 @@ def _holding() -> Iterator[Bad]:
     def ending(kind: Any, **base: Any) -> Callable[..., Any]:
         return lambda s, **said: kind(**{"execution_id": s.running, **base, **said})
 
-    yield from fields_of("complete_execution", ending(CompleteExecutionArgs), result_payload=PAYLOADS,
-                         result_encoding=("x" * 65, LONE, 5))  # fmt: skip
+    yield from fields_of(
+        "complete_execution",
+        ending(CompleteExecutionArgs),
+        result_payload=PAYLOADS,
+        result_encoding=("x" * 65, LONE, 5),
+    )
     failing = ending(FailExecutionArgs, failure_reason="r", failure_category="c")
-    yield from fields_of("fail_execution", failing, failure_reason=TEXTS, failure_category=NAMES, retry_policy_json=TEXTS,
-                         next_attempt_policy_json=TEXTS)  # fmt: skip
+    yield from fields_of(
+        "fail_execution",
+        failing,
+        failure_reason=TEXTS,
+        failure_category=NAMES,
+        retry_policy_json=TEXTS,
+        next_attempt_policy_json=TEXTS,
+    )
     yield from fields_of("delay_execution", ending(DelayExecutionArgs), delay_until=(*TIMES, None))
     fence = LeaseFence(other_uuid(), 1, other_uuid())
     yield from fields_of(
@@ -392,16 +505,24 @@ def _operating() -> Iterator[Bad]:
             method, "partition", PARTITIONS, lambda s, v, call=call: call(s, partition=v)
         )
         yield from each(method, "now", TIMES, lambda s, v, call=call: call(s, now=v))
-    yield from each("mark_lease_expired_if_due", "partition", PARTITIONS,
-                    lambda s, v: s.engine.mark_lease_expired_if_due(s.ready, partition=v))  # fmt: skip
+    yield from each(
+        "mark_lease_expired_if_due",
+        "partition",
+        PARTITIONS,
+        lambda s, v: s.engine.mark_lease_expired_if_due(s.ready, partition=v),
+    )
     yield from each(
         "block_route",
         "invalid_blocking_reason",
         ("", "x", None, 5),
         lambda s, v: s.engine.block_route(s.ready, v),
     )
-    yield from each("block_route", "reason_detail", TEXTS,
-                    lambda s, v: s.engine.block_route(s.ready, "paused_by_operator", v))  # fmt: skip
+    yield from each(
+        "block_route",
+        "reason_detail",
+        TEXTS,
+        lambda s, v: s.engine.block_route(s.ready, "paused_by_operator", v),
+    )
     yield from each(
         "set_execution_tag",
         "tag key",
@@ -414,8 +535,12 @@ def _operating() -> Iterator[Bad]:
         TAG_KEYS,
         lambda s, v: s.engine.get_execution_tag(s.ready, v),
     )
-    yield from each("set_execution_tag", "tags", (5, None, LONE, "x" * 16_385),
-                    lambda s, v: s.engine.set_execution_tag(s.ready, "a.b", v))  # fmt: skip
+    yield from each(
+        "set_execution_tag",
+        "tags",
+        (5, None, LONE, "x" * 16_385),
+        lambda s, v: s.engine.set_execution_tag(s.ready, "a.b", v),
+    )
     yield from each(
         "set_execution_tags", "tags", TAGS, lambda s, v: s.engine.set_execution_tags(s.ready, v)
     )
@@ -462,8 +587,12 @@ def _listing() -> Iterator[Bad]:
         PARTITIONS,
         lambda s, v: s.engine.read_exec_core_fields(v, s.ready, []),
     )
-    yield from each("read_exec_core_fields", "names", (["x"] * 129, None, 5),
-                    lambda s, v: s.engine.read_exec_core_fields(0, s.ready, v))  # fmt: skip
+    yield from each(
+        "read_exec_core_fields",
+        "names",
+        (["x"] * 129, None, 5),
+        lambda s, v: s.engine.read_exec_core_fields(0, s.ready, v),
+    )
     yield from each(
         "list_expired_leases", "as_of", TIMES, lambda s, v: s.engine.list_expired_leases(v)
     )
@@ -477,15 +606,27 @@ def _listing() -> Iterator[Bad]:
         LIMITS,
         lambda s, v: s.engine.list_expired_leases(1, None, v),
     )
-    yield from each("list_expired_leases", "max_partitions_per_call", (0, -1, True, "5"),
-                    lambda s, v: s.engine.list_expired_leases(1, max_partitions_per_call=v))  # fmt: skip
+    yield from each(
+        "list_expired_leases",
+        "max_partitions_per_call",
+        (0, -1, True, "5"),
+        lambda s, v: s.engine.list_expired_leases(1, max_partitions_per_call=v),
+    )
 
     def registering(s: Subject, **said: Any) -> RegisterWorkerArgs:
         return RegisterWorkerArgs(**{**WHO, **said})
 
-    yield from fields_of("register_worker", registering, worker_id=NAMES, worker_instance_id=NAMES, namespace=NAMES,
-                         lanes=({""}, {"x" * 65}, {LONE}, {5}), capabilities=TOKENS, liveness_ttl_ms=TTLS,
-                         now=TIMES)  # fmt: skip
+    yield from fields_of(
+        "register_worker",
+        registering,
+        worker_id=NAMES,
+        worker_instance_id=NAMES,
+        namespace=NAMES,
+        lanes=({""}, {"x" * 65}, {LONE}, {5}),
+        capabilities=TOKENS,
+        liveness_ttl_ms=TTLS,
+        now=TIMES,
+    )
     for method in ("heartbeat_worker", "mark_worker_dead"):
         yield from each(
             method, "worker_instance_id", NAMES, lambda s, v, m=method: getattr(s.engine, m)(v)
@@ -499,13 +640,21 @@ def _listing() -> Iterator[Bad]:
         yield from each(
             method, "now", TIMES, lambda s, v, m=method: getattr(s.engine, m)("live", now=v)
         )
-    yield from each("mark_worker_dead", "reason", ("x" * 257, "\n", "\x7f", LONE, 5, None),
-                    lambda s, v: s.engine.mark_worker_dead("live", v))  # fmt: skip
+    yield from each(
+        "mark_worker_dead",
+        "reason",
+        ("x" * 257, "\n", "\x7f", LONE, 5, None),
+        lambda s, v: s.engine.mark_worker_dead("live", v),
+    )
     yield from each(
         "list_workers", "namespace", (LONE, 5, b"x"), lambda s, v: s.engine.list_workers(v)
     )
-    yield from each("list_workers", "after", (5, "instance", ("only",), ("a", "b", "c"), ("a", 5)),
-                    lambda s, v: s.engine.list_workers(None, v))  # fmt: skip
+    yield from each(
+        "list_workers",
+        "after",
+        (5, "instance", ("only",), ("a", "b", "c"), ("a", 5)),
+        lambda s, v: s.engine.list_workers(None, v),
+    )
     yield from each(
         "list_workers",
         "after",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowfabric.engine.batcher import TASK, Batch, Batcher
+from tests.patience import patient
 
 SOON_S = 10.0
 
@@ -35,7 +36,7 @@ class Runs:
         await turns()
 
     async def begun(self, count: int) -> None:
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             while len(self._ends) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
@@ -66,7 +67,7 @@ async def turns(count: int = 5) -> None:
 
 
 async def all_of(calls: Sequence[asyncio.Future[int]]) -> list[Any]:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         return await asyncio.gather(*calls, return_exceptions=True)
 
 

@@ -37,6 +37,7 @@ from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.port import Get, Row
 from flowfabric.store.schema import TABLES
+from tests.patience import patient
 
 LANE = "default"
 TTL_MS = 30_000
@@ -96,7 +97,9 @@ async def claim(
 async def running(
     engine: Engine, by: ClaimPolicy | None = None, **said: Any
 ) -> tuple[ExecutionId, Handle]:
-    """A new execution in the hands of a worker. Alone on its lane unless the test put others there."""
+    """A new execution in the hands of a worker. Alone on its lane unless the test put
+    others there.
+    """
     ident = await create(engine, **said)
     by = by or worker(namespace=said.get("namespace", "default"))
     handle = await claim(engine, by, lane=said.get("lane_id", LANE))
@@ -229,7 +232,7 @@ async def dump(engine: Engine) -> dict[str, list[Row]]:
 
 async def parked(engine: Engine, topic: str, key: Any = None) -> None:
     """Until somebody has gone to sleep on this topic."""
-    async with asyncio.timeout(10):
+    async with patient(10):
         while (topic, key) not in engine.store.hub.waiters:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

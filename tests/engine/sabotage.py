@@ -19,14 +19,17 @@ async def not_to_be_cancelled(engine: Engine, ident: ExecutionId) -> AsyncIterat
     run = engine.store.execute_for_test  # type: ignore[attr-defined]
     if engine.store.label == "sqlite":
         begin = [
-            f"CREATE TRIGGER keep_one BEFORE UPDATE ON ff_exec_core WHEN old.execution_id = x'{ident.uuid.hex}' "
+            "CREATE TRIGGER keep_one BEFORE UPDATE ON ff_exec_core "
+            f"WHEN old.execution_id = x'{ident.uuid.hex}' "
             f"AND new.lifecycle_phase = 'cancelled' BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END"
         ]
         end = ["DROP TRIGGER keep_one"]
     else:
         begin = [
-            f"CREATE FUNCTION keep_one() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '{_KEPT}'; END $$",
-            f"CREATE TRIGGER keep_one BEFORE UPDATE ON ff_exec_core FOR EACH ROW WHEN (old.execution_id = '{ident.uuid}' "
+            "CREATE FUNCTION keep_one() RETURNS trigger LANGUAGE plpgsql AS $$ "
+            f"BEGIN RAISE EXCEPTION '{_KEPT}'; END $$",
+            "CREATE TRIGGER keep_one BEFORE UPDATE ON ff_exec_core FOR EACH ROW "
+            f"WHEN (old.execution_id = '{ident.uuid}' "
             "AND new.lifecycle_phase = 'cancelled') EXECUTE FUNCTION keep_one()",
         ]
         end = ["DROP TRIGGER keep_one ON ff_exec_core", "DROP FUNCTION keep_one"]

@@ -27,6 +27,7 @@ from flowfabric.model.stream import (
 )
 from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
+from tests.patience import patient
 
 from .helpers import running
 
@@ -97,7 +98,7 @@ async def tailing(
 
 async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
     """Until so many have gone to sleep on a stream of this execution."""
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -107,7 +108,7 @@ def is_asleep(waiter: Any) -> bool:
 
 
 async def soon(tail: asyncio.Task[StreamFrames]) -> StreamFrames:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         return await tail
 
 

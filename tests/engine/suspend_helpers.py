@@ -60,7 +60,9 @@ def fresh(*keys: str) -> list[FreshWaitpoint]:
 
 
 def suspend_args(*keys: str, **said: Any) -> SuspendArgs:
-    """One fresh waitpoint for each key; unless said otherwise, any signal on the first is enough."""
+    """One fresh waitpoint for each key; unless said otherwise, any signal on the first
+    is enough.
+    """
     keys = keys or (KEY,)
     known: dict[str, Any] = {
         "suspension_id": uuid4(),

@@ -90,25 +90,58 @@ def of_backend(handle: Handle, tag: BackendTag) -> bytes:
 
 
 FOREIGN: dict[str, tuple[Callable[[Handle], Any], ValidationKind]] = {
-    "postgres": (lambda h: Handle("Postgres", h.kind, of_backend(h, BackendTag.POSTGRES)),
-                 ValidationKind.HANDLE_FROM_OTHER_BACKEND),
-    "valkey by name": (lambda h: Handle("Valkey", h.kind, h.opaque), ValidationKind.HANDLE_FROM_OTHER_BACKEND),
-    "postgres inside": (lambda h: Handle(h.backend, h.kind, of_backend(h, BackendTag.POSTGRES)),
-                        ValidationKind.HANDLE_FROM_OTHER_BACKEND),
-    "version 1": (lambda h: Handle(h.backend, h.kind, b"\x01" + h.opaque[3:]), ValidationKind.HANDLE_FROM_OTHER_BACKEND),
+    "postgres": (
+        lambda h: Handle("Postgres", h.kind, of_backend(h, BackendTag.POSTGRES)),
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+    ),
+    "valkey by name": (
+        lambda h: Handle("Valkey", h.kind, h.opaque),
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+    ),
+    "postgres inside": (
+        lambda h: Handle(h.backend, h.kind, of_backend(h, BackendTag.POSTGRES)),
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+    ),
+    "version 1": (
+        lambda h: Handle(h.backend, h.kind, b"\x01" + h.opaque[3:]),
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+    ),
     "empty": (lambda h: Handle(h.backend, h.kind, b""), ValidationKind.CORRUPTION),
-    "trailing": (lambda h: Handle(h.backend, h.kind, h.opaque + b"\x00"), ValidationKind.CORRUPTION),
-    "huge": (lambda h: Handle(h.backend, h.kind, h.opaque + bytes(5_000)), ValidationKind.CORRUPTION),
-    "unknown magic": (lambda h: Handle(h.backend, h.kind, b"\x07" + h.opaque[1:]), ValidationKind.CORRUPTION),
-    "unknown wire": (lambda h: Handle(h.backend, h.kind, b"\x02\x09" + h.opaque[2:]), ValidationKind.CORRUPTION),
-    "unknown tag": (lambda h: Handle(h.backend, h.kind, b"\x02\x01\x09" + h.opaque[3:]), ValidationKind.CORRUPTION),
-    "a length too far": (lambda h: Handle(h.backend, h.kind, h.opaque[:3] + b"\xff" * 4 + h.opaque[7:]),
-                         ValidationKind.CORRUPTION),
-    "not utf-8": (lambda h: Handle(h.backend, h.kind, h.opaque[:7] + b"\xff" + h.opaque[8:]), ValidationKind.CORRUPTION),
-    "text for bytes": (lambda h: Handle(h.backend, h.kind, h.opaque.decode("latin-1")), ValidationKind.CORRUPTION),
+    "trailing": (
+        lambda h: Handle(h.backend, h.kind, h.opaque + b"\x00"),
+        ValidationKind.CORRUPTION,
+    ),
+    "huge": (
+        lambda h: Handle(h.backend, h.kind, h.opaque + bytes(5_000)),
+        ValidationKind.CORRUPTION,
+    ),
+    "unknown magic": (
+        lambda h: Handle(h.backend, h.kind, b"\x07" + h.opaque[1:]),
+        ValidationKind.CORRUPTION,
+    ),
+    "unknown wire": (
+        lambda h: Handle(h.backend, h.kind, b"\x02\x09" + h.opaque[2:]),
+        ValidationKind.CORRUPTION,
+    ),
+    "unknown tag": (
+        lambda h: Handle(h.backend, h.kind, b"\x02\x01\x09" + h.opaque[3:]),
+        ValidationKind.CORRUPTION,
+    ),
+    "a length too far": (
+        lambda h: Handle(h.backend, h.kind, h.opaque[:3] + b"\xff" * 4 + h.opaque[7:]),
+        ValidationKind.CORRUPTION,
+    ),
+    "not utf-8": (
+        lambda h: Handle(h.backend, h.kind, h.opaque[:7] + b"\xff" + h.opaque[8:]),
+        ValidationKind.CORRUPTION,
+    ),
+    "text for bytes": (
+        lambda h: Handle(h.backend, h.kind, h.opaque.decode("latin-1")),
+        ValidationKind.CORRUPTION,
+    ),
     "none": (lambda h: None, ValidationKind.CORRUPTION),
     "bare bytes": (lambda h: h.opaque, ValidationKind.CORRUPTION),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", HOLDER_CALLS.values(), ids=HOLDER_CALLS.keys())

@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from flowfabric.engine.batcher import Batcher
+from tests.patience import patience
 
 from .batcher_helpers import SOON_S, Accepted, Runs, all_of, kinds, tasks, turns
 
 # ---- batches
 
 
-async def test_calls_of_one_turn_share_a_batch() -> None:
+async def test_calls_of_one_loop_iteration_share_a_batch() -> None:
     runs = Runs()
     calls = runs.submit(1, 2, 3)
     await runs.end(0)
@@ -136,7 +137,7 @@ async def test_a_batch_that_fails_is_followed_by_the_next() -> None:
 
 async def test_finish_waits_for_all_calls_also_for_later_ones() -> None:
     runs = Runs()
-    await asyncio.wait_for(runs.batcher.finish(), SOON_S)
+    await asyncio.wait_for(runs.batcher.finish(), patience(SOON_S))
     calls = runs.submit(1)
     finishing = [asyncio.create_task(runs.batcher.finish()) for _ in range(3)]
     await runs.begun(1)
@@ -147,7 +148,7 @@ async def test_finish_waits_for_all_calls_also_for_later_ones() -> None:
     await runs.end(1)
     assert not finishing[1].done()
     await runs.end(2)
-    await asyncio.wait_for(asyncio.gather(*finishing[1:]), SOON_S)
+    await asyncio.wait_for(asyncio.gather(*finishing[1:]), patience(SOON_S))
     assert all(call.done() for call in calls)
 
 
@@ -158,7 +159,7 @@ async def test_finish_waits_for_a_call_that_follows_the_last_answer() -> None:
     await runs.end(0)
     assert not finishing.done()
     await runs.end(1)
-    await asyncio.wait_for(finishing, SOON_S)
+    await asyncio.wait_for(finishing, patience(SOON_S))
 
 
 # ---- work for idle moments
@@ -185,7 +186,7 @@ async def test_idle_work_runs_when_no_call_waits() -> None:
     await turns(6)
     assert order == [1, 2, "x"] and not batcher.is_idle("a")
     late = batcher.submit("a", 3)
-    await asyncio.wait_for(batcher.finish(), SOON_S)
+    await asyncio.wait_for(batcher.finish(), patience(SOON_S))
     assert order == [1, 2, "x", 3, "y"]
     assert await all_of([*first, late]) == [1, 2, 3]
 
@@ -232,4 +233,4 @@ async def test_finish_waits_for_a_fast_batch() -> None:
     await turns()
     assert not finishing.done()
     accepted.batches[0].answer([10])
-    await asyncio.wait_for(finishing, SOON_S)
+    await asyncio.wait_for(finishing, patience(SOON_S))

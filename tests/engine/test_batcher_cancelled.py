@@ -8,6 +8,7 @@ import random
 import pytest
 
 from flowfabric.engine.batcher import Batcher
+from tests.patience import patience
 
 from .batcher_helpers import SOON_S, Runs, all_of, kinds, tasks, turns
 
@@ -135,5 +136,5 @@ async def test_no_call_is_lost_in_a_crowd() -> None:
     found = await all_of(calls)
     assert set(kinds(found)) == {int, OSError, asyncio.CancelledError} and most == 2
     assert all(result == item for item, result in enumerate(found) if isinstance(result, int))
-    await asyncio.wait_for(batcher.finish(), SOON_S)
+    await asyncio.wait_for(batcher.finish(), patience(SOON_S))
     assert all(map(batcher.is_idle, "abc")) and not tasks()

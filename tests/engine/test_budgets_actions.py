@@ -89,7 +89,9 @@ async def test_any_other_word_only_refuses(engine: Engine, action: str) -> None:
 
 
 @actions
-async def test_a_report_that_names_nobody_has_no_consequences(engine: Engine, action: str) -> None:
+async def test_a_report_without_an_execution_has_no_consequences(
+    engine: Engine, action: str
+) -> None:
     ident = await spent_out(engine, action)
     await running(engine)
     assert await report(engine, ident, t=2) == hard("t", 9, 10)
@@ -474,7 +476,9 @@ async def test_room_made_just_before_the_consequence_is_used(
     assert (await status(engine, ident)).breach_count == 0
 
 
-async def test_reports_of_many_are_answered_in_turn_around_a_consequence(engine: Engine) -> None:
+async def test_reports_of_many_executions_are_answered_in_order_around_a_consequence(
+    engine: Engine,
+) -> None:
     ident = await budget(engine, {"t": 5}, on_hard_limit=SUSPEND)
     who, handle = await running(engine)
     some = [report(engine, ident, t=1) for _ in range(4)]

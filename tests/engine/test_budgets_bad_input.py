@@ -1,4 +1,6 @@
-"""Every field of every call about budgets with values it must refuse, by name; nothing is written."""
+"""Every field of every call about budgets with values it must refuse, by name; nothing
+is written.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_spend_spend_release_release(engine: Engine) -> None:
     await sound(engine)
 
 
-async def test_releasing_what_nobody_made_or_spent(engine: Engine) -> None:
+async def test_releasing_usage_that_was_never_created_or_spent(engine: Engine) -> None:
     await engine.release_budget(uuid4(), new_id())
     ident, who = await budget(engine), new_id()
     await spend(engine, ident, who, a=3)

@@ -90,7 +90,7 @@ async def test_a_full_batch_of_wide_reports(engine: Engine) -> None:
     assert await usage(engine, ident) == dict.fromkeys(deltas, engine_budgets.MAX_REPORTS + 44)
 
 
-async def test_a_caller_that_goes_away_is_counted_and_harms_nobody(engine: Engine) -> None:
+async def test_a_cancelled_caller_is_counted_and_does_not_affect_others(engine: Engine) -> None:
     ident = await budget(engine, {"a": 9})
     gone = asyncio.ensure_future(report(engine, ident, a=1))
     others = [asyncio.ensure_future(report(engine, ident, a=1)) for _ in range(3)]
@@ -111,7 +111,7 @@ async def test_the_engine_closes_when_what_was_reported_is_counted(engine: Engin
 
 
 @two_stores
-async def test_a_reader_that_fails_answers_everybody_and_the_next_is_served(
+async def test_a_failed_read_answers_every_caller_and_the_next_is_served(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident, honest, fails = await budget(engine, {"a": 9}), engine.store.load, [True]
@@ -131,7 +131,7 @@ async def test_a_reader_that_fails_answers_everybody_and_the_next_is_served(
 
 
 @two_stores
-async def test_when_the_counting_is_cancelled_nobody_waits_for_ever(engine: Engine) -> None:
+async def test_a_cancelled_count_leaves_no_caller_waiting(engine: Engine) -> None:
     ident = await budget(engine, {"a": 9})
     waiting = [asyncio.ensure_future(report(engine, ident, a=1)) for _ in range(2)]
     for _ in range(2):  # the reports are submitted, then their batch starts

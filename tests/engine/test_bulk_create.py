@@ -1,4 +1,6 @@
-"""Identical creates of a bulk share a check and a plan; creates that differ, even in type, do not."""
+"""Identical creates of a bulk share a check and a plan; creates that differ, even in
+type, do not.
+"""
 
 from __future__ import annotations
 

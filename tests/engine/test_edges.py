@@ -164,7 +164,7 @@ def claiming(ident: Any, lease_id: Any) -> Any:
     )
 
 
-async def test_a_claim_cancelled_before_its_turn_takes_nothing(sqlite: SqliteBackend) -> None:
+async def test_a_claim_cancelled_while_queued_takes_nothing(sqlite: SqliteBackend) -> None:
     ident = await create(sqlite)
     gate = threading.Event()
     blocker = sqlite.store.writer.submit(Execute(lambda db: gate.wait(5)))

@@ -32,7 +32,9 @@ EVENTS = {
 async def told_since(
     engine: Engine, act: Callable[[], Awaitable[Any]]
 ) -> dict[str, list[tuple[Any, str]]]:
-    """What was written meanwhile: about whom, and the word; channels that were silent are left out."""
+    """What was written meanwhile: about whom, and the word; channels that were silent
+    are left out.
+    """
     before = {name: len(await outbox(engine, table)) for name, (table, _) in EVENTS.items()}
     await act()
     after = {

@@ -14,6 +14,7 @@ from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.model.waitpoint import TimeoutBehavior
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 from tests.stories.process import Gate
 
 from .flow_helpers import rows_of, states, submit
@@ -104,7 +105,7 @@ async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
     leader, follower = Supervisor(Engine(gate)), Supervisor(engine)  # type: ignore[arg-type]
     gate.at(write, after=after)
     leading = asyncio.create_task(leader.run_once())
-    async with asyncio.timeout(20):
+    async with patient(20):
         await gate.halted.wait()
     for _ in range(2):
         await follower.run_once()
@@ -112,7 +113,7 @@ async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
     assert ended == dict.fromkeys("abcd", "ENDED(cancelled)")
     before = await engine.store.dump(["ff_exec_core", "ff_lease_event"])
     gate.thaw()
-    async with asyncio.timeout(20):
+    async with patient(20):
         await leading
     assert await engine.store.dump(before) == before
     for name in graph.ids:

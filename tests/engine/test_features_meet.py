@@ -61,7 +61,7 @@ async def test_one_after_the_other(engine: Engine, clock: ManualClock, first: st
 
 @pytest.mark.meets("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
 @midst
-async def test_what_does_not_apply_in_the_midst_of_another_changes_nothing(
+async def test_an_inapplicable_operation_during_another_changes_nothing(
     engine: Engine, clock: ManualClock, midst: str
 ) -> None:
     life = await Life(engine, clock).begun()
@@ -93,7 +93,7 @@ async def test_what_does_not_apply_in_the_midst_of_another_changes_nothing(
 @pytest.mark.meets("deadline", "timeout", "replay")
 @midst
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
-async def test_an_end_in_the_midst_of_another_is_final_until_it_is_replayed(
+async def test_an_end_during_another_operation_is_final_until_replay(
     engine: Engine, clock: ManualClock, midst: str, end: str
 ) -> None:
     life = await Life(engine, clock).begun()
@@ -173,7 +173,9 @@ async def test_an_overdue_attempt_that_is_revoked_costs_no_retry_and_has_its_who
 )
 @pytest.mark.parametrize("order", range(4))
 async def test_a_long_life(engine: Engine, clock: ManualClock, order: int) -> None:
-    """Everything in any order, ended from outside in its midst, replayed, and everything once more."""
+    """Everything in any order, ended from outside in its midst, replayed, and
+    everything once more.
+    """
     chance, life = Random(order), await Life(engine, clock).begun()
     for end in chance.sample(["cancel", "deadline"], 2):
         features = chance.sample(FEATURES, len(FEATURES))

@@ -221,7 +221,7 @@ async def test_what_a_cancelled_flow_refuses(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("word", ["completed", "failed", "terminal"])
-async def test_a_flow_that_somebody_else_ended_is_over(engine: Engine, word: str) -> None:
+async def test_a_flow_ended_by_another_call_is_terminal(engine: Engine, word: str) -> None:
     graph = await empty_flow(engine, "a")
     await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state=word)
     ident = await create(engine, execution_id=graph.mint("b"))

@@ -367,7 +367,7 @@ async def test_a_cascade_may_be_repeated(engine: Engine) -> None:
     assert await still(engine) == before
 
 
-async def test_a_cascade_outside_a_flow_or_of_nobody_does_nothing(engine: Engine) -> None:
+async def test_a_cascade_without_a_flow_or_an_execution_does_nothing(engine: Engine) -> None:
     graph = Graph()
     assert await engine.cascade_completion(graph.mint("nobody")) == Cascaded()
     await create(engine, execution_id=graph.mint("alone"), lane_id="alone")

@@ -48,8 +48,8 @@ def header(flow: UUID, **said: Any) -> CancelFlowArgs:
 async def seed_flow_with_members(b: Engine, flow: UUID, n: int, clock: ManualClock) -> list[UUID]:
     await sql(
         b,
-        "INSERT INTO ff_flow_core (partition_key, flow_id, graph_revision, public_flow_state, created_at_ms, raw_fields) "
-        "VALUES (0, ?1, 0, 'open', ?2, '{}')",
+        "INSERT INTO ff_flow_core (partition_key, flow_id, graph_revision, public_flow_state, "
+        "created_at_ms, raw_fields) VALUES (0, ?1, 0, 'open', ?2, '{}')",
         flow,
         clock(),
     )
@@ -57,9 +57,11 @@ async def seed_flow_with_members(b: Engine, flow: UUID, n: int, clock: ManualClo
     for member in members:
         await sql(
             b,
-            "INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, attempt_index, lifecycle_phase, "
-            "ownership_state, eligibility_state, public_state, attempt_state, priority, created_at_ms, raw_fields) "
-            "VALUES (0, ?1, ?2, 'default', 0, 'active', 'leased', 'eligible_now', 'running', 'running_attempt', 0, ?3, '{}')",
+            "INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, "
+            "attempt_index, lifecycle_phase, ownership_state, eligibility_state, public_state, "
+            "attempt_state, priority, created_at_ms, raw_fields) "
+            "VALUES (0, ?1, ?2, 'default', 0, 'active', 'leased', 'eligible_now', 'running', "
+            "'running_attempt', 0, ?3, '{}')",
             member,
             flow,
             clock(),
@@ -96,8 +98,9 @@ async def test_header_of_a_cancelled_flow_is_idempotent(in_sql: Engine, clock: M
     flow = uuid4()
     await sql(
         in_sql,
-        "INSERT INTO ff_flow_core (partition_key, flow_id, graph_revision, public_flow_state, created_at_ms, raw_fields) "
-        """VALUES (0, ?1, 0, 'cancelled', ?2, '{"cancellation_policy":"flow_only","cancel_reason":"prior"}')""",
+        "INSERT INTO ff_flow_core (partition_key, flow_id, graph_revision, public_flow_state, "
+        "created_at_ms, raw_fields) VALUES (0, ?1, 0, 'cancelled', ?2, "
+        """'{"cancellation_policy":"flow_only","cancel_reason":"prior"}')""",
         flow,
         clock(),
     )
@@ -273,7 +276,7 @@ async def test_a_header_needs_its_flow_and_readable_fields(engine: Engine) -> No
     )
 
 
-async def test_a_flow_ended_by_somebody_else_is_terminal_for_a_header(engine: Engine) -> None:
+async def test_a_flow_ended_by_another_call_is_terminal_for_a_header(engine: Engine) -> None:
     graph = await empty_flow(engine, "a")
     await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state="completed")
     answer = await engine.cancel_flow_header(header(graph.flow))
@@ -356,7 +359,7 @@ async def test_a_backlog_without_a_grace_waits_thirty_seconds_from_its_request(
     assert (await row(engine, graph["a"])).cancellation_reason == "flow_cancelled"
 
 
-async def test_a_backlog_of_nobody_and_one_without_its_flow_are_dropped(engine: Engine) -> None:
+async def test_an_empty_backlog_and_one_without_its_flow_are_dropped(engine: Engine) -> None:
     empty, lost = await submit(engine, "a"), Graph()
     await create(engine, execution_id=lost.mint("x"), lane_id="x")
     await owing(engine, empty)

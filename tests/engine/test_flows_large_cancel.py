@@ -50,7 +50,7 @@ async def owed(engine: Engine) -> dict[str, int]:
     return {table: len(rows) for table, rows in dumped.items()}
 
 
-async def test_all_members_go_and_nobody_stays_owed(engine: Engine) -> None:
+async def test_all_members_are_cancelled_and_the_backlog_is_empty(engine: Engine) -> None:
     flow = await large(engine)
     assert len((await engine.cancel_flow(flow)).member_execution_ids) == MANY
     assert await states(engine, flow) == {"cancelled": MANY}

@@ -251,7 +251,7 @@ async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(
     assert await engine.trim_retention("a") == 1
 
 
-async def test_a_staged_edge_that_was_never_applied_keeps_nobody(
+async def test_a_staged_edge_that_was_never_applied_retains_nothing(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await empty_flow(engine, "a", "b")
@@ -344,7 +344,7 @@ async def test_siblings_that_were_trimmed_count_as_over(engine: Engine, clock: M
     assert await rows_of(engine, "ff_pending_cancel_groups") == []
 
 
-async def test_the_end_of_one_that_nobody_waits_for_is_marked_too(engine: Engine) -> None:
+async def test_the_end_of_an_execution_without_dependents_is_marked(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     await connect(engine, graph, "a>b")
     await finish(engine, graph, "a")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from flowfabric import ClaimPolicy, Engine
 from flowfabric.engine.flows import cascade
 from tests.engine.flow_helpers import submit
+from tests.patience import patient
 
 POLICY = ClaimPolicy("w", "w-1", 60_000)
 
@@ -28,7 +27,7 @@ async def test_a_worker_that_waits_for_work_is_woken_by_what_follows(engine: Eng
     first = await engine.claim("a", (), POLICY)
     assert first is not None
     await engine.complete(first, settle=False)
-    async with asyncio.timeout(20):
+    async with patient(20):
         second = await engine.claim("b", (), ClaimPolicy("w", "w-1", 60_000, max_wait_ms=15_000))
     assert second is not None and engine.fields(second).execution_id == graph["b"]
 

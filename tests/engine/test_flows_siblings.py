@@ -39,7 +39,9 @@ FATES = {"orphaned": 0, "skipped_for_reconciler": 0, "dispatched": 0}
 
 
 async def fired(engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]) -> Graph:
-    """a, b and c before d, where c runs; d's group has fired and nobody was cancelled for it yet."""
+    """a, b and c before d, where c runs; d's group has fired and nobody was cancelled
+    for it yet.
+    """
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
     await hold(engine, graph, "c")
     with siblings_left(engine):
@@ -84,7 +86,7 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
             )
     group = await group_row(engine, graph, "d")
     assert (group.cancel_siblings_pending_flag, group.cancel_siblings_pending_members) == (0, "[]")
-    assert group.cancel_siblings_reason == f"sibling_quorum_{word}", "kept for whoever looks"
+    assert group.cancel_siblings_reason == f"sibling_quorum_{word}", "kept for later reads"
     assert await rows_of(engine, QUEUE) == []
     assert await engine.dispatch_sibling_cancels() == FATES
 
@@ -213,7 +215,7 @@ async def test_the_dispatcher_takes_the_oldest_and_no_more_than_asked(
     assert [r["flow_id"] for r in await rows_of(engine, QUEUE)] == [graphs[2].flow]
 
 
-async def test_a_listed_sibling_that_is_gone_over_or_unreadable_holds_nobody_up(
+async def test_an_unknown_ended_or_unreadable_sibling_does_not_block_the_others(
     engine: Engine,
 ) -> None:
     graph = await fired(engine, EdgePolicy.any_of(), {"a": "success"})
@@ -301,7 +303,7 @@ async def test_reconciling_what_is_stale(engine: Engine) -> None:
     assert await rows_of(engine, QUEUE) == []
 
 
-async def test_a_queue_row_whose_flow_is_unknown_is_tidied_and_holds_nobody_up(
+async def test_a_queue_row_of_an_unknown_flow_is_deleted_and_does_not_block_others(
     engine: Engine,
 ) -> None:
     lost, graph = Graph(), await submit(engine, "a>d")

@@ -46,7 +46,7 @@ async def conflict(call: Any) -> Conflict:
     return caught.value
 
 
-async def test_a_staged_edge_is_recorded_and_changes_nobody(
+async def test_a_staged_edge_is_recorded_and_changes_no_execution(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await empty_flow(engine, "a", "b")

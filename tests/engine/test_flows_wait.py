@@ -123,7 +123,7 @@ async def test_waiting_after_the_children_ended(engine: Engine) -> None:
     await engine.complete(await claimable_once(engine, graph))
 
 
-async def test_waiting_for_nobody_is_over_at_once(engine: Engine) -> None:
+async def test_waiting_without_members_returns_at_once(engine: Engine) -> None:
     graph, held = await parent(engine)
     await engine.wait_children(held)
     assert await state(engine, graph["p"]) == "READY"

@@ -170,7 +170,10 @@ async def test_revoke_lease_happy_path_in_sql(in_sql: Engine, clock: ManualClock
     assert isinstance(await in_sql.revoke_lease(args), Revoked)
     assert await count_outbox(in_sql, "ff_lease_event", ident.uuid) == 2
     assert await read_lifecycle_phase(in_sql, ident.uuid) == "runnable"
-    text = "SELECT worker_instance_id, lease_epoch FROM ff_attempt WHERE partition_key=0 AND execution_id=?1"
+    text = (
+        "SELECT worker_instance_id, lease_epoch FROM ff_attempt "
+        "WHERE partition_key=0 AND execution_id=?1"
+    )
     assert await sql(in_sql, text, ident.uuid) == [(None, 2)]
 
 
@@ -289,8 +292,8 @@ async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(
     )
     await sql(
         in_sql,
-        "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy, policy_version) "
-        "VALUES (0, ?1, ?2, ?3, ?4, '{}', 0)",
+        "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, "
+        "policy, policy_version) VALUES (0, ?1, ?2, ?3, ?4, '{}', 0)",
         flow,
         edge,
         upstream,
@@ -299,8 +302,9 @@ async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(
     for downstream in (me, neighbour):
         await sql(
             in_sql,
-            "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, k_target, success_count, fail_count, "
-            "skip_count, running_count) VALUES (0, ?1, ?2, '{}', 1, 3, 5, 7, 2)",
+            "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, k_target, "
+            "success_count, fail_count, skip_count, running_count) "
+            "VALUES (0, ?1, ?2, '{}', 1, 3, 5, 7, 2)",
             flow,
             downstream,
         )

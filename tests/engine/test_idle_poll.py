@@ -16,6 +16,7 @@ from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.engine import Engine
 from flowfabric.model.lease import Handle
 from flowfabric.store.port import Loaded, Read
+from tests.patience import patient
 
 from .helpers import LANE, create, fields, parked, worker
 from .limit_helpers import quota_lane
@@ -47,7 +48,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
@@ -102,7 +103,7 @@ async def test_each_lane_is_polled(engine: Engine, monkeypatch: pytest.MonkeyPat
     await parked(engine, "ready", LANE)
     await deaf(engine, monkeypatch, "other")
     ident = await create(engine, lane_id="other")
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await other
     assert handle is not None and fields(handle).execution_id == ident and not task.done()
     await ended(task)
@@ -124,7 +125,7 @@ async def test_every_waiting_claim_gets_work_without_a_wakeup(
     for needed in kinds:
         policy = {"routing_requirements": {"required_capabilities": list(needed)}}
         made.add(await create(engine, policy=policy, priority=len(needed)))
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handles = await asyncio.gather(*tasks)
     assert {fields(handle).execution_id for handle in handles if handle is not None} == made
 
@@ -141,7 +142,7 @@ async def test_an_unrunnable_head_does_not_hide_the_work_behind_it(
     await until(lambda: len(looks) >= before + 3)
     assert not task.done()
     ident = await create(engine)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await task
     assert handle is not None and fields(handle).execution_id == ident
 
@@ -153,7 +154,7 @@ async def test_work_behind_an_unannounced_gate_is_found(
     await deaf(engine, monkeypatch)
     await quota_lane(engine, cap=3)
     made = {await create(engine) for _ in range(3)}
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handles = await asyncio.gather(*tasks)
     assert {fields(handle).execution_id for handle in handles if handle is not None} == made
 
@@ -165,7 +166,7 @@ async def test_the_end_of_the_wait_claims_once_more(
     task = asyncio.ensure_future(engine.claim(LANE, (), worker(max_wait_ms=500)))
     await deaf(engine, monkeypatch)
     ident = await create(engine)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await task
     assert handle is not None and fields(handle).execution_id == ident
 

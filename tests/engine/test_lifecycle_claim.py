@@ -132,9 +132,15 @@ async def test_claim_many_takes_no_more_than_asked_and_hands_out_the_payload(
 
 @pytest.mark.parametrize(
     ("offered", "wanted", "fits"),
-    [((), (), True), (("a",), (), True), ((), ("a",), False), (("a",), ("a", "b"), False), (("c", "b", "a"), ("a", "b"), True),
-     (("A",), ("a",), False)],
-)  # fmt: skip
+    [
+        ((), (), True),
+        (("a",), (), True),
+        ((), ("a",), False),
+        (("a",), ("a", "b"), False),
+        (("c", "b", "a"), ("a", "b"), True),
+        (("A",), ("a",), False),
+    ],
+)
 async def test_capabilities_must_cover_the_requirement(
     engine: Engine, offered: tuple[str, ...], wanted: tuple[str, ...], fits: bool
 ) -> None:

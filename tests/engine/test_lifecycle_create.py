@@ -40,9 +40,15 @@ def args(**said: Any) -> CreateExecutionArgs:
 
 async def test_a_plain_create_is_ready_and_silent(engine: Engine, clock: ManualClock) -> None:
     said = args(
-        namespace="ns", lane_id="fast", execution_kind="mail", input_payload=b"\x00\xff", payload_encoding="raw",
-        creator_identity="me", tags={"Free.Form": "x", "cairn.instance_id": "blue"}, priority=7,
-    )  # fmt: skip
+        namespace="ns",
+        lane_id="fast",
+        execution_kind="mail",
+        input_payload=b"\x00\xff",
+        payload_encoding="raw",
+        creator_identity="me",
+        tags={"Free.Form": "x", "cairn.instance_id": "blue"},
+        priority=7,
+    )
     assert await engine.create_execution(said) == Created(said.execution_id, PublicState.WAITING)
     found = await row(engine, said.execution_id)
     assert await state(engine, said.execution_id) == "READY"
@@ -160,24 +166,58 @@ async def test_required_capabilities_are_stored_sorted_and_once(
     [
         ("{", ValidationKind.INVALID_POLICY_JSON, "malformed"),
         ("[]", ValidationKind.INVALID_POLICY_JSON, "malformed"),
-        ({"routing_requirements": 5}, ValidationKind.INVALID_POLICY_JSON, "routing_requirements:not_object"),
-        ({"retry_policy": {"max_retries": -1}}, ValidationKind.INVALID_POLICY_JSON, "retry_policy.max_retries:invalid"),
-        ({"retry_policy": {"backoff": {"type": "exponential", "multiplier": 0.5}}}, ValidationKind.INVALID_POLICY_JSON,
-         "retry_policy.backoff.multiplier:invalid"),
-        ({"routing_requirements": {"required_capabilities": "gpu"}}, ValidationKind.INVALID_CAPABILITIES, "required:not_array"),
-        ({"routing_requirements": {"required_capabilities": [1]}}, ValidationKind.INVALID_CAPABILITIES,
-         "required:non_string_token"),
-        ({"routing_requirements": {"required_capabilities": [""]}}, ValidationKind.INVALID_CAPABILITIES, "required:empty_token"),
-        ({"routing_requirements": {"required_capabilities": ["a,b"]}}, ValidationKind.INVALID_CAPABILITIES,
-         "required:comma_in_token"),
-        ({"routing_requirements": {"required_capabilities": ["a b"]}}, ValidationKind.INVALID_CAPABILITIES,
-         "required:control_or_whitespace"),
-        ({"routing_requirements": {"required_capabilities": [f"t{n}" for n in range(257)]}},
-         ValidationKind.INVALID_CAPABILITIES, "required:too_many_tokens"),
-        ({"routing_requirements": {"required_capabilities": ["x" * 4_097]}}, ValidationKind.INVALID_CAPABILITIES,
-         "required:too_many_bytes"),
+        (
+            {"routing_requirements": 5},
+            ValidationKind.INVALID_POLICY_JSON,
+            "routing_requirements:not_object",
+        ),
+        (
+            {"retry_policy": {"max_retries": -1}},
+            ValidationKind.INVALID_POLICY_JSON,
+            "retry_policy.max_retries:invalid",
+        ),
+        (
+            {"retry_policy": {"backoff": {"type": "exponential", "multiplier": 0.5}}},
+            ValidationKind.INVALID_POLICY_JSON,
+            "retry_policy.backoff.multiplier:invalid",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": "gpu"}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:not_array",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": [1]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:non_string_token",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": [""]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:empty_token",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": ["a,b"]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:comma_in_token",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": ["a b"]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:control_or_whitespace",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": [f"t{n}" for n in range(257)]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:too_many_tokens",
+        ),
+        (
+            {"routing_requirements": {"required_capabilities": ["x" * 4_097]}},
+            ValidationKind.INVALID_CAPABILITIES,
+            "required:too_many_bytes",
+        ),
     ],
-)  # fmt: skip
+)
 async def test_a_bad_policy_is_named_and_nothing_is_written(
     engine: Engine, policy: Any, kind: ValidationKind, detail: str
 ) -> None:

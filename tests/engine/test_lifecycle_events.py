@@ -1,4 +1,6 @@
-"""The event matrix: each operation writes exactly these rows to the outbox, with the truth in them."""
+"""The event matrix: each operation writes exactly these rows to the outbox, with the
+truth in them.
+"""
 
 from __future__ import annotations
 
@@ -154,13 +156,27 @@ MATRIX: list[tuple[str, Step, Step, str, str, str]] = [
     ("block", Case.nothing, Case.blocked, "", "", ""),
     ("unblock", Case.blocked, lambda c: c.engine.unblock_execution(c.ident), "", "", ""),
     ("issue claim grant", Case.nothing, Case.grant, "", "", ""),
-    ("issue reclaim grant", Case.lose, lambda c: c.engine.issue_reclaim_grant(grant_args(c.ident)), "", "", ""),
+    (
+        "issue reclaim grant",
+        Case.lose,
+        lambda c: c.engine.issue_reclaim_grant(grant_args(c.ident)),
+        "",
+        "",
+        "",
+    ),
     ("progress", Case.claim, lambda c: c.engine.progress(c.held, 5), "", "", ""),
     ("tags", Case.nothing, lambda c: c.engine.set_execution_tag(c.ident, "a.b", "c"), "", "", ""),
     ("claim", Case.nothing, Case.claim, "acquired", "", ""),
     ("claim of an interrupted one", Case.interrupt, Case.claim, "acquired", "", ""),
     ("claim_execution", Case.grant, Case.claim_execution, "acquired", "", ""),
-    ("issue_grant_and_claim", Case.nothing, lambda c: c.engine.issue_grant_and_claim(c.ident, LANE, 9), "acquired", "", ""),
+    (
+        "issue_grant_and_claim",
+        Case.nothing,
+        lambda c: c.engine.issue_grant_and_claim(c.ident, LANE, 9),
+        "acquired",
+        "",
+        "",
+    ),
     ("claim_resumed_execution", Case.interrupt, Case.claim_resumed, "acquired", "", ""),
     ("claim_from_resume_grant", Case.interrupt, Case.resume_grant, "reclaimed", "", ""),
     ("claim_from_resume_grant of a lost one", Case.lose, Case.resume_grant, "reclaimed", "", ""),
@@ -168,10 +184,24 @@ MATRIX: list[tuple[str, Step, Step, str, str, str]] = [
     ("reclaim cap exceeded", Case.reclaim_grant, lambda c: c.reclaim(0), "revoked", "failed", ""),
     ("renew", Case.claim, lambda c: c.engine.renew(c.held), "renewed", "", ""),
     ("complete", Case.claim, lambda c: c.engine.complete(c.held), "revoked", "success", ""),
-    ("complete_many", Case.claim, lambda c: c.engine.complete_many([(c.held, None)]), "revoked", "success", ""),
+    (
+        "complete_many",
+        Case.claim,
+        lambda c: c.engine.complete_many([(c.held, None)]),
+        "revoked",
+        "success",
+        "",
+    ),
     ("complete_and_claim", Case.claim, Case.turn_over, "revoked", "success", ""),
     ("fail, retry scheduled", Case.claim, Case.fail, "revoked", "", ""),
-    ("fail, terminal", Case.claim, lambda c: c.fail(FailureClass.PERMANENT), "revoked", "failed", ""),
+    (
+        "fail, terminal",
+        Case.claim,
+        lambda c: c.fail(FailureClass.PERMANENT),
+        "revoked",
+        "failed",
+        "",
+    ),
     ("delay", Case.claim, lambda c: c.engine.delay(c.held, c.clock() + 1), "revoked", "", ""),
     ("cancel by handle", Case.claim, lambda c: c.engine.cancel(c.held), "revoked", "cancelled", ""),
     ("cancel, leased", Case.claim, Case.cancel, "revoked", "cancelled", ""),
@@ -185,13 +215,21 @@ MATRIX: list[tuple[str, Step, Step, str, str, str]] = [
     ("expire, lost", Case.lose, Case.expire, "", "expired", ""),
     ("expire, waiting", Case.nothing, Case.expire, "", "expired", ""),
     ("expire, interrupted", Case.interrupt, Case.expire, "", "expired", ""),
-    ("change_priority", Case.nothing,
-     lambda c: c.engine.change_priority(ChangePriorityArgs(execution_id=c.ident, new_priority=1)), "", "", "priority_changed"),
+    (
+        "change_priority",
+        Case.nothing,
+        lambda c: c.engine.change_priority(
+            ChangePriorityArgs(execution_id=c.ident, new_priority=1)
+        ),
+        "",
+        "",
+        "priority_changed",
+    ),
     ("replay", Case.end, Case.replay, "", "", "replayed"),
     ("cancel again", Case.cancel, Case.cancel, "", "", ""),
     ("complete again", Case.end, lambda c: c.engine.complete(c.held), "", "", ""),
     ("mark again", Case.lose, Case.mark, "", "", ""),
-]  # fmt: skip
+]
 
 
 async def _advance_and(case: Case, step: Callable[[], Awaitable[None]]) -> None:

@@ -133,9 +133,17 @@ async def test_a_grant_becomes_a_lease_with_the_ids_given(
     await engine.issue_claim_grant(grant_args(ident))
     lease, tried = uuid4(), uuid4()
     got = await engine.claim_execution(
-        claim_args(ident, lease_id=lease, attempt_id=tried, attempt_policy_json='{"a":1}', attempt_timeout_ms=55,
-                   execution_deadline_at=clock() + 99, expected_attempt_index=7, worker_instance_id="another-process")
-    )  # fmt: skip
+        claim_args(
+            ident,
+            lease_id=lease,
+            attempt_id=tried,
+            attempt_policy_json='{"a":1}',
+            attempt_timeout_ms=55,
+            execution_deadline_at=clock() + 99,
+            expected_attempt_index=7,
+            worker_instance_id="another-process",
+        )
+    )
     assert (got.lease_id, got.attempt_id, got.attempt_index, got.lease_epoch) == (
         lease,
         tried,
@@ -218,7 +226,7 @@ async def test_claim_for_worker_reserves_the_best_and_the_worker_claims_it(
     assert (await engine.claim_execution(claim_args(best))).lease_epoch == 1
 
 
-async def test_work_nobody_alive_can_run_waits_for_a_capable_worker(engine: Engine) -> None:
+async def test_work_that_no_live_worker_can_run_waits_for_a_capable_worker(engine: Engine) -> None:
     ident = await create(engine, policy=GPU, priority=9)
     plain = await create(engine)
     got = await engine.claim_for_worker(LANE, "w1", "w1-i1", (), 1_000)
@@ -226,8 +234,9 @@ async def test_work_nobody_alive_can_run_waits_for_a_capable_worker(engine: Engi
     found = await row(engine, ident)
     assert await state(engine, ident) == "ROUTE"
     assert (found.blocking_reason, found.blocking_detail) == (
-        "waiting_for_capable_worker", "no connected worker satisfies required_capabilities",
-    )  # fmt: skip
+        "waiting_for_capable_worker",
+        "no connected worker satisfies required_capabilities",
+    )
 
 
 async def test_work_a_live_specialist_can_run_is_only_skipped(engine: Engine) -> None:

@@ -68,8 +68,10 @@ async def test_describe_before_during_and_after_a_lease(engine: Engine, clock: M
         None,
     )
     assert (found.public_state, found.blocking_reason, found.blocking_detail) == (
-        PublicState.WAITING, "waiting_for_worker", None,
-    )  # fmt: skip
+        PublicState.WAITING,
+        "waiting_for_worker",
+        None,
+    )
     assert (found.current_attempt, found.current_lease, found.total_attempt_count) == (
         None,
         None,
@@ -190,8 +192,18 @@ async def test_core_fields_are_read_as_text_by_name_or_alias(
         execution_deadline_at=clock() + 9,
         delay_until=clock() + 5,
     )
-    names = ["priority", "required_capabilities", "created_at", "delay_until", "execution_deadline_at", "current_attempt_index",
-             "current_lease_epoch", "completed_at", "lifecycle_phase", "no_such_thing"]  # fmt: skip
+    names = [
+        "priority",
+        "required_capabilities",
+        "created_at",
+        "delay_until",
+        "execution_deadline_at",
+        "current_attempt_index",
+        "current_lease_epoch",
+        "completed_at",
+        "lifecycle_phase",
+        "no_such_thing",
+    ]
     assert await engine.read_exec_core_fields("{fp:0}", ident, names) == {
         "priority": "3",
         "required_capabilities": "a,b",
@@ -234,10 +246,16 @@ async def test_executions_of_a_partition_are_listed_in_order_and_paged(engine: E
 
 @pytest.mark.parametrize(
     "meddle",
-    [("blocking_reason", "x"), ("terminal_outcome", "y"), ("attempt_state", "z"),
-     ("ownership_state", "?"), ("eligibility_state", "!"), ("lifecycle_phase", "gone")],
+    [
+        ("blocking_reason", "x"),
+        ("terminal_outcome", "y"),
+        ("attempt_state", "z"),
+        ("ownership_state", "?"),
+        ("eligibility_state", "!"),
+        ("lifecycle_phase", "gone"),
+    ],
     ids=lambda m: m[0],
-)  # fmt: skip
+)
 async def test_an_undecodable_value_is_corruption_and_never_a_default(
     sqlite: SqliteBackend, meddle: tuple[str, str]
 ) -> None:
@@ -256,9 +274,13 @@ async def test_an_undecodable_value_is_corruption_and_never_a_default(
 
 @pytest.mark.parametrize(
     ("column", "value", "shown"),
-    [("lifecycle_phase", "pending", "submitted"), ("ownership_state", "released", "unowned"),
-     ("eligibility_state", "pending_claim", "eligible_now"), ("attempt_state", "initial", "pending_first_attempt")],
-)  # fmt: skip
+    [
+        ("lifecycle_phase", "pending", "submitted"),
+        ("ownership_state", "released", "unowned"),
+        ("eligibility_state", "pending_claim", "eligible_now"),
+        ("attempt_state", "initial", "pending_first_attempt"),
+    ],
+)
 async def test_older_private_spellings_are_understood(
     sqlite: SqliteBackend, column: str, value: str, shown: str
 ) -> None:

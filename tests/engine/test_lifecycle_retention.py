@@ -66,9 +66,16 @@ async def test_what_ended_is_kept_for_a_day_to_the_millisecond(
     assert await engine.trim_retention(LANE) == 0
 
 
-@pytest.mark.parametrize(("outcome", "days"), [
-    ("success", 1), ("cancelled", 1), ("skipped", 1), ("failed", 7), ("expired", 7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("outcome", "days"),
+    [
+        ("success", 1),
+        ("cancelled", 1),
+        ("skipped", 1),
+        ("failed", 7),
+        ("expired", 7),
+    ],
+)
 async def test_what_failed_is_kept_longer_than_what_did_not(
     engine: Engine, clock: ManualClock, outcome: str, days: int
 ) -> None:
@@ -115,7 +122,9 @@ async def test_a_policy_has_an_age_for_each_kind_of_end(
 async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_again(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """They are most of what there is after a bad night, and a pass comes every minute for a week."""
+    """They are most of what there is after a bad night, and a pass comes every minute
+    for a week.
+    """
     for _ in range(5):
         await ended(engine, clock, "failed")
     for _ in range(2):
@@ -190,9 +199,16 @@ async def test_the_highest_event_removed_is_remembered_per_channel(
     assert await engine.store.last_event("ff_lease_event") == last["ff_lease_event"] + 2
 
 
-@pytest.mark.parametrize(("own_ms", "lane_ms", "after_ms", "gone"), [
-    (50, DAY_MS, 50, True), (50, DAY_MS, 49, False), (500, 10, 499, False), (500, 10, 500, True), (0, DAY_MS, 0, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("own_ms", "lane_ms", "after_ms", "gone"),
+    [
+        (50, DAY_MS, 50, True),
+        (50, DAY_MS, 49, False),
+        (500, 10, 499, False),
+        (500, 10, 500, True),
+        (0, DAY_MS, 0, True),
+    ],
+)
 async def test_its_own_time_may_shorten_or_lengthen_the_lanes(
     engine: Engine, clock: ManualClock, own_ms: int, lane_ms: int, after_ms: int, gone: bool
 ) -> None:

@@ -1,4 +1,6 @@
-"""The gates of a lane are cached: one read for concurrent callers, and a new read after a wake-up."""
+"""The gates of a lane are cached: one read for concurrent callers, and a new read after
+a wake-up.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.store.port import Loaded, Read, Scan
+from tests.patience import patient
 
 from .helpers import LANE
 from .limit_helpers import quota_lane, several
@@ -34,7 +37,7 @@ class Looks:
         monkeypatch.setattr(engine.store, "load", counted)
 
     async def begun(self, times: int) -> None:
-        async with asyncio.timeout(10):
+        async with patient(10):
             while self.count < times:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 

@@ -20,6 +20,7 @@ from flowfabric.model.explanation import Queue
 from flowfabric.model.lease import ClaimGrant, NoWork
 from flowfabric.store.port import Loaded, Read
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .helpers import LANE, create, fields, new_id, parked, registration, row, state, worker
 from .limit_helpers import quota_lane
@@ -164,7 +165,7 @@ async def test_limits_are_looked_at_where_they_are(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("backlog", [2, 30])
-async def test_a_turn_costs_one_read_however_much_waits(
+async def test_choosing_a_namespace_costs_one_read_for_any_backlog(
     engine: Engine, loads: list[Sequence[Read]], backlog: int
 ) -> None:
     for namespace in "ab":
@@ -285,7 +286,7 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
     assert await taken(engine, None, 9, "gpu") == [theirs]
 
 
-async def test_what_nobody_can_take_is_parked_in_its_own_namespace(
+async def test_unclaimable_work_is_parked_in_its_own_namespace(
     engine: Engine, clock: ManualClock
 ) -> None:
     """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps
@@ -324,11 +325,11 @@ async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
     }
     await parked(engine, "ready", LANE)
     (theirs,) = await rows_of(engine, "b", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting["b"]
     assert handle is not None and fields(handle).execution_id == theirs and not waiting["a"].done()
     (mine,) = await rows_of(engine, "a", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting["a"]
     assert handle is not None and fields(handle).execution_id == mine
 
@@ -339,7 +340,7 @@ async def test_a_claim_for_all_waits_for_any(engine: Engine) -> None:
     )
     await parked(engine, "ready", LANE)
     (theirs,) = await rows_of(engine, "b", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         handle = await waiting
     assert handle is not None and fields(handle).execution_id == theirs
 
@@ -356,13 +357,13 @@ async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
     await parked(engine, "ready", LANE)
     await rows_of(engine, "b", 1)
     await rows_of(engine, "a", 1)
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         assert await asking > heard
     assert await engine.wait_for_work([LANE], heard, 30_000, None) > heard
 
 
 @pytest.mark.parametrize("engine", ["memory"], indirect=True)
-async def test_nobody_looks_again_and_again_because_another_has_a_backlog(
+async def test_a_backlog_of_another_namespace_causes_no_repeated_polls(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 0.01)

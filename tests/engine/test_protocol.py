@@ -1,4 +1,6 @@
-"""The public surface: the protocol, the exported names, the capability flags, and no secrets in it."""
+"""The public surface: the protocol, the exported names, the capability flags, and no
+secrets in it.
+"""
 
 from __future__ import annotations
 
@@ -303,7 +305,9 @@ async def test_work_never_shows_the_bytes_of_its_handle(engine: Engine) -> None:
 async def test_no_error_and_no_log_line_carries_a_lease_id(
     engine: Engine, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every way a holder's call is refused, and a pass of every loop, at the most talkative level."""
+    """Every way a holder's call is refused, and a pass of every loop, at the most
+    talkative level.
+    """
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
     handles: list[Any] = []

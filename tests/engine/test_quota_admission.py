@@ -136,7 +136,7 @@ async def test_who_holds_a_place_holds_it_once_and_a_second_release_is_nothing(
     assert await check(engine, ident, own, concurrency_cap=1) == ConcurrencyExceeded()
 
 
-async def test_a_policy_nobody_defined_counts_all_the_same(engine: Engine) -> None:
+async def test_an_undefined_policy_is_counted(engine: Engine) -> None:
     ident = uuid4()
     assert await check(engine, ident, concurrency_cap=1) == Admitted()
     assert await check(engine, ident, concurrency_cap=1) == ConcurrencyExceeded()

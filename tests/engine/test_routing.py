@@ -32,6 +32,7 @@ from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.store.sqlite.uri import parse_target
 from flowfabric.testing import ManualClock
 from tests.conftest import STORES
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import LANE, claim, create, fields, parked, registration, row, state, worker
@@ -161,7 +162,7 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_parked_work(
     waiting = asyncio.ensure_future(engine.claim(LANE, ("gpu",), worker(max_wait_ms=60_000)))
     await parked(engine, "ready", LANE)
     clock.advance(CHECK_EVERY_MS)
-    async with asyncio.timeout(10):
+    async with patient(10):
         handle = await waiting
     assert handle is not None and fields(handle).execution_id == ident
 
@@ -169,7 +170,9 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_parked_work(
 async def test_work_parked_during_a_registration_is_released(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks for parked work before there is any; the one who parks looks for workers afterwards."""
+    """It looks for parked work before there is any; the one who parks looks for workers
+    afterwards.
+    """
     await engine.register_worker(registration())
     ident = await create(engine, policy=needs("gpu"))
     commit, done = engine.store.commit_many, []
@@ -297,7 +300,7 @@ async def test_the_loop_releases_work_of_a_registration_that_died(
 
         monkeypatch.setattr(here, "release_for", died)
         await here.register_worker(registration("able", capabilities=frozenset({"gpu"})))
-        async with asyncio.timeout(5):
+        async with patient(5):
             while await state(here, ident) != "READY":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await loops.stop(1)

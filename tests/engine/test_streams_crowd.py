@@ -1,4 +1,6 @@
-"""A thousand who tail at once: one question for those who stand together, nobody left behind, nothing held."""
+"""A thousand who tail at once: one question for those who stand together, nobody left behind,
+nothing held.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.wakeups import Waiter
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import running
@@ -31,7 +34,9 @@ Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where questions are counted, the net that is out now and then is not to be among them on a slow machine."""
+    """Where questions are counted, the net that is out now and then is not to be among them on a
+    slow machine.
+    """
     monkeypatch.setattr(stream_watcher, "POLL_S", 600.0)
 
 
@@ -72,7 +77,7 @@ class Rings:
 
 
 async def all_of(tails: list[asyncio.Task[StreamFrames]]) -> list[StreamFrames]:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         return await asyncio.gather(*tails)
 
 
@@ -127,7 +132,7 @@ async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> 
         drawn.release()
 
     monkeypatch.setattr(engine.parts.streams.watcher, "_poll", look)
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         for _ in range(times):
             await drawn.acquire()
 
@@ -142,10 +147,10 @@ async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.Mon
     await _let_go(everybody)
 
 
-async def test_closing_lets_everybody_go(engine: Engine) -> None:
+async def test_closing_ends_every_tail(engine: Engine) -> None:
     everybody = await crowd(engine)
     await engine.close()
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         found = await asyncio.gather(
             *(tail for _, _, tails in everybody for tail in tails), return_exceptions=True
         )
@@ -194,7 +199,7 @@ async def test_no_connection_is_held_while_asleep(clock: ManualClock) -> None:
     engine = Engine(store, seed=1)
     try:
         everybody = await crowd(engine)
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             for ident, handle, _ in everybody:
                 await engine.renew(handle)
                 assert (await engine.read_stream(ident, 0)).frames == ()

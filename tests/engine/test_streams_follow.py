@@ -19,6 +19,7 @@ from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import Claimed, Handle, ReclaimExecutionArgs, RevokeLeaseArgs
 from flowfabric.model.stream import StreamFrame
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .helpers import GRACE_MS, TTL_MS, claim, create, fields, grant_args, running, worker
 from .stream_helpers import KEPT, SOON_S, asleep, frame, live, patch, say
@@ -53,13 +54,13 @@ class Follower:
         return self._reading.done()
 
     async def reads(self, count: int) -> None:
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             while len(self.seen) < count:
                 self._moved.clear()
                 await self._moved.wait()
 
     async def ends(self) -> list[Seen]:
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await self._reading
         return self.texts
 
@@ -233,7 +234,7 @@ async def test_a_follower_outlives_its_own_patience(
     assert await follower.ends() == [(0, "a")]
 
 
-async def test_a_follower_that_nobody_rings_for_sees_everything(
+async def test_a_follower_without_wakeups_sees_every_frame(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_watcher, "POLL_S", 0.03)

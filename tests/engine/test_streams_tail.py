@@ -1,4 +1,6 @@
-"""Tailing a stream: asleep until something comes, awake at once when it has ended, however it ends."""
+"""Tailing a stream: asleep until something comes, awake at once when it has ended,
+however it ends.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from flowfabric.model.lease import Claimed, Handle, ReclaimExecutionArgs, Revoke
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .helpers import GRACE_MS, TTL_MS, claim, create, grant_args, running, worker
 from .stream_helpers import KEPT, asleep, frame, live, patch, say, soon, tailing
@@ -175,7 +178,7 @@ async def test_who_comes_after_the_end_does_not_wait(
         "neither waiting nor being put off ends it"
     )
     await end(engine, ident, handle, clock)
-    async with asyncio.timeout(10):
+    async with patient(10):
         page = await engine.tail_stream(ident, 0, after, 30_000)
         assert (page.frames, page.closed_reason, page.closed_at) == ((), reason, clock())
         page = await engine.tail_stream(ident, 0, "0-0", 30_000)
@@ -259,7 +262,7 @@ async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(
     engine: Engine, block_ms: int
 ) -> None:
     ident, _ = await running(engine)
-    async with asyncio.timeout(10):
+    async with patient(10):
         page = await engine.tail_stream(ident, 0, block_ms=block_ms)
     assert (page.frames, page.closed, page.next_after) == ((), False, None)
     assert (
@@ -288,7 +291,7 @@ async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
     ident, _ = await running(engine)
     tail = await tailing(engine, ident)
     await engine.close()
-    async with asyncio.timeout(10):
+    async with patient(10):
         with pytest.raises(TransportError):
             await tail
     assert not engine.parts.streams.watcher.followers

@@ -17,6 +17,7 @@ from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, S
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs
 from flowfabric.store.port import EVENT_PAGE
 from flowfabric.testing import ManualClock
+from tests.patience import patience, patient
 
 from .helpers import (
     LANE,
@@ -35,7 +36,7 @@ SOON_S = 5
 
 
 async def nxt(following: Subscription[Any]) -> Any:
-    return await asyncio.wait_for(anext(following), SOON_S)
+    return await asyncio.wait_for(anext(following), patience(SOON_S))
 
 
 async def take(following: Subscription[Any], count: int) -> list[Any]:
@@ -287,7 +288,7 @@ async def test_close_releases_who_waits_and_ends_the_iteration(engine: Engine) -
 
     task = asyncio.create_task(follow())
     ident, _ = await completed(engine)
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while following.cursor == BEGINNING:  # noqa: ASYNC110
             await asyncio.sleep(0)
     await parked(engine, "ff_completion_event")

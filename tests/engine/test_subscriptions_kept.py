@@ -150,7 +150,9 @@ async def test_a_slow_reader_holds_one_page_and_loses_nothing(
     assert pages[3] == (EVENT_PAGE, 0)
 
 
-async def test_events_in_hand_ask_nobody(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_buffered_events_cause_no_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await cancelled(engine, 10)
     following = engine.subscribe_completion(BEGINNING)
     first = await nxt(following)

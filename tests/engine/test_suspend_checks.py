@@ -1,4 +1,6 @@
-"""What a suspend refuses, in order and without writing anything, and what it remembers under a key."""
+"""What a suspend refuses, in order and without writing anything, and what it remembers
+under a key.
+"""
 
 from __future__ import annotations
 

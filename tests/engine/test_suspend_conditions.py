@@ -49,7 +49,9 @@ Step = tuple[str, str, str, str]
 
 
 async def play(engine: Engine, parked: Parked, steps: list[Step]) -> None:
-    """Each signal has its effect, and the execution is suspended until the one that completes it."""
+    """Each signal has its effect, and the execution is suspended until the one that
+    completes it.
+    """
     for key, name, source, effect in steps:
         assert await state(engine, parked.ident) == "SUSPENDED"
         assert await signal(engine, parked, name, key, source_identity=source) == effect, (
@@ -61,19 +63,37 @@ async def play(engine: Engine, parked: Parked, steps: list[Step]) -> None:
 
 
 CASES: dict[str, tuple[tuple[str, ...], Condition, list[Step]]] = {
-    "one by name": (("a",), Single("a", "go"), [("a", "no", "s", ADDED), ("a", "Go", "s", ADDED), ("a", "go", "s", MET)]),
+    "one by name": (
+        ("a",),
+        Single("a", "go"),
+        [("a", "no", "s", ADDED), ("a", "Go", "s", ADDED), ("a", "go", "s", MET)],
+    ),
     "any signal": (("a",), Single("a"), [("a", "", "", MET)]),
     "only an operator": (("a",), OperatorOnly(), [("a", "go", "s", ADDED)]),
     "two names": (
         ("a",),
         AllOf((Single("a", "x"), Single("a", "y"))),
-        [("a", "x", "s", ADDED), ("a", "x", "t", AGAIN), ("a", "z", "s", WRONG), ("a", "y", "s", MET)],
+        [
+            ("a", "x", "s", ADDED),
+            ("a", "x", "t", AGAIN),
+            ("a", "z", "s", WRONG),
+            ("a", "y", "s", MET),
+        ],
     ),
-    "the other way": (("a",), AllOf((Single("a", "x"), Single("a", "y"))), [("a", "y", "s", ADDED), ("a", "x", "s", MET)]),
+    "the other way": (
+        ("a",),
+        AllOf((Single("a", "x"), Single("a", "y"))),
+        [("a", "y", "s", ADDED), ("a", "x", "s", MET)],
+    ),
     "three waitpoints": (
         ("a", "b", "c"),
         all_of_waitpoints("a", "b", "c"),
-        [("c", "x", "s", ADDED), ("a", "x", "s", ADDED), ("c", "y", "s", AGAIN), ("b", "x", "s", MET)],
+        [
+            ("c", "x", "s", ADDED),
+            ("a", "x", "s", ADDED),
+            ("c", "y", "s", AGAIN),
+            ("b", "x", "s", MET),
+        ],
     ),
     "any of three": (("a", "b", "c"), any_of_waitpoints("a", "b", "c"), [("b", "x", "s", MET)]),
     "waitpoints": (
@@ -81,7 +101,11 @@ CASES: dict[str, tuple[tuple[str, ...], Condition, list[Step]]] = {
         Count(2, WAITS, ("a", "b", "c")),
         [("a", "x", "s", ADDED), ("a", "y", "t", AGAIN), ("c", "x", "s", MET)],
     ),
-    "signals": (("a",), Count(3, SIGS, ("a",)), [("a", "x", "s", ADDED), ("a", "x", "s", ADDED), ("a", "x", "s", MET)]),
+    "signals": (
+        ("a",),
+        Count(3, SIGS, ("a",)),
+        [("a", "x", "s", ADDED), ("a", "x", "s", ADDED), ("a", "x", "s", MET)],
+    ),
     "sources": (
         ("a", "b"),
         Count(2, SOURCES, ("a", "b")),
@@ -90,12 +114,23 @@ CASES: dict[str, tuple[tuple[str, ...], Condition, list[Step]]] = {
     "sources by name": (
         ("a",),
         Count(2, SOURCES, ("a",), "yes"),
-        [("a", "yes", "s", ADDED), ("a", "no", "t", WRONG), ("a", "yes", "s", AGAIN), ("a", "yes", "t", MET)],
+        [
+            ("a", "yes", "s", ADDED),
+            ("a", "no", "t", WRONG),
+            ("a", "yes", "s", AGAIN),
+            ("a", "yes", "t", MET),
+        ],
     ),
     "sources of their own": (
         ("a", "b"),
         AllOf((Count(2, SOURCES, ("a",)), Count(2, SOURCES, ("b",)))),
-        [("a", "x", "s", ADDED), ("b", "x", "s", ADDED), ("b", "x", "t", ADDED), ("b", "x", "u", ADDED), ("a", "x", "t", MET)],
+        [
+            ("a", "x", "s", ADDED),
+            ("b", "x", "s", ADDED),
+            ("b", "x", "t", ADDED),
+            ("b", "x", "u", ADDED),
+            ("a", "x", "t", MET),
+        ],
     ),
     "one signal feeds several": (
         ("a",),
@@ -112,8 +147,12 @@ CASES: dict[str, tuple[tuple[str, ...], Condition, list[Step]]] = {
         AllOf((Single("b", "y"), AllOf((AllOf((Count(1, WAITS, ("a",), "x"),)),)))),
         [("a", "y", "s", WRONG), ("a", "x", "s", ADDED), ("b", "y", "s", MET)],
     ),
-    "exclamation in names": (("a#:b",), Count(2, SIGS, ("a#:b",)), [("a#:b", "leaf:", "#", ADDED), ("a#:b", "'", "\"", MET)]),
-}  # fmt: skip
+    "exclamation in names": (
+        ("a#:b",),
+        Count(2, SIGS, ("a#:b",)),
+        [("a#:b", "leaf:", "#", ADDED), ("a#:b", "'", '"', MET)],
+    ),
+}
 
 
 @pytest.mark.parametrize(("keys", "condition", "steps"), CASES.values(), ids=CASES.keys())

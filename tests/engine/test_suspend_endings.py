@@ -62,9 +62,17 @@ ENDS: dict[str, tuple[str, str, str, str]] = {
     "expire": ("ENDED(expired)", "ended_failure", "timed_out_expire", "expired"),
 }
 TABLES_OF_ONE = (
-    "ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending", "ff_signal", "ff_signal_dedup",
-    "ff_suspend_dedup", "ff_signal_event", "ff_lease_event", "ff_completion_event",
-)  # fmt: skip
+    "ff_exec_core",
+    "ff_attempt",
+    "ff_suspension_current",
+    "ff_waitpoint_pending",
+    "ff_signal",
+    "ff_signal_dedup",
+    "ff_suspend_dedup",
+    "ff_signal_event",
+    "ff_lease_event",
+    "ff_completion_event",
+)
 
 
 def timeout_loop() -> SuspensionTimeout:
@@ -76,9 +84,15 @@ async def timed(engine: Engine, clock: ManualClock, behavior: str, **said: Any) 
     ident, held = await running(engine, **said)
     await pending(engine, held, "ahead", 10 * IN_MS)
     return await park_held(
-        engine, ident, held, "a", "b",
-        resume_condition=all_of_waitpoints("a", "b"), timeout_at=clock() + IN_MS, timeout_behavior=behavior,
-    )  # fmt: skip
+        engine,
+        ident,
+        held,
+        "a",
+        "b",
+        resume_condition=all_of_waitpoints("a", "b"),
+        timeout_at=clock() + IN_MS,
+        timeout_behavior=behavior,
+    )
 
 
 async def closed_to_signals(engine: Engine, parked: Parked) -> None:

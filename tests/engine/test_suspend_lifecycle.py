@@ -338,8 +338,12 @@ async def test_resume_delays(
     )
     assert core.blocking_detail == f"resume delay {expected}ms after signal go"
     assert (await words(engine, parked))[2:] == (
-        "not_eligible_until_time", "waiting_for_resume_delay", "none", "attempt_interrupted", "delayed",
-    )  # fmt: skip
+        "not_eligible_until_time",
+        "waiting_for_resume_delay",
+        "none",
+        "attempt_interrupted",
+        "delayed",
+    )
     clock.advance(expected - 1)
     await engine.promote_delayed(parked.ident)
     await refused(claim_resumed(engine, parked.ident), ContentionKind.EXECUTION_NOT_LEASEABLE)

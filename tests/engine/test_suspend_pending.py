@@ -288,7 +288,9 @@ async def test_leftovers_survive_and_are_used_later(engine: Engine, clock: Manua
     await sound(engine)
 
 
-async def test_nobody_used_it_in_time(engine: Engine, clock: ManualClock) -> None:
+async def test_a_pending_waitpoint_that_is_not_used_in_time_expires(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     ident, held = await running(engine)
     short, long = await pending(engine, held, "s", 100), await pending(engine, held, "l", 101)
@@ -315,7 +317,7 @@ async def test_nobody_used_it_in_time(engine: Engine, clock: ManualClock) -> Non
     await refused(engine.suspend(held, using(short)), StateKind.WAITPOINT_NOT_PENDING)
 
 
-async def test_a_waitpoint_in_use_is_not_the_expiry_loops_business(
+async def test_the_expiry_loop_leaves_a_waitpoint_in_use(
     engine: Engine, clock: ManualClock
 ) -> None:
     await seed(engine)
@@ -347,7 +349,9 @@ async def test_closing_one(engine: Engine) -> None:
     await sound(engine)
 
 
-async def test_after_the_attempt_is_over_nobody_listens(engine: Engine, clock: ManualClock) -> None:
+async def test_after_an_attempt_ends_its_pending_waitpoint_takes_no_signal(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held, KEY, 50_000)
@@ -362,7 +366,7 @@ async def test_after_the_attempt_is_over_nobody_listens(engine: Engine, clock: M
     await sound(engine)
 
 
-async def test_a_lost_lease_takes_no_mailbox(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lost_lease_creates_no_waitpoint(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await requeued(engine, clock)
     before = await dump(engine)

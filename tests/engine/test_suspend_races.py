@@ -1,4 +1,4 @@
-"""Whoever ends a suspension first has ended it: signals, timeouts, operators and cancels at once,
+"""The first to end a suspension ends it for good: signals, timeouts, operators and cancels at once,
 on several engines.
 """
 

@@ -19,6 +19,7 @@ from flowfabric.model.execution import ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.store.port import Scan
 from flowfabric.testing import ManualClock
+from tests.patience import patience
 
 from .helpers import (
     HOLDER_CALLS,
@@ -204,7 +205,7 @@ async def test_no_event_is_lost_behind_a_cursor_under_concurrent_writers(engine:
     workers = asyncio.gather(*(work() for _ in range(6)))
     cursors = []
     for at in range(total):
-        event = await asyncio.wait_for(anext(following), 10)
+        event = await asyncio.wait_for(anext(following), patience(10))
         cursors.append(event.cursor)
         if at % 20 == 10:
             following = engine.subscribe_completion(event.cursor)
@@ -220,7 +221,7 @@ async def test_a_fresh_execution_is_claimable_without_any_step_in_between(engine
     assert fields(await claim(engine)).execution_id == ident
 
 
-async def test_a_row_nobody_here_can_run_does_not_hide_those_behind_it(engine: Engine) -> None:
+async def test_a_row_no_worker_here_can_run_does_not_hide_later_rows(engine: Engine) -> None:
     """Far more of them than any page, and of a higher priority."""
     gpu = {"routing_requirements": {"required_capabilities": ["gpu"]}}
     for _ in range(120):

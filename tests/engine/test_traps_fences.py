@@ -113,7 +113,9 @@ async def test_attempt_0_is_fenced_even_with_the_epoch_of_attempt_1(
 
 
 async def test_the_epoch_never_restarts(engine: Engine, clock: ManualClock) -> None:
-    """Released, retried, revoked, lost and replayed: each owner has a higher epoch than all before."""
+    """Released, retried, revoked, lost and replayed: each owner has a higher epoch than
+    all before.
+    """
     ident, handle = await running(engine)
     seen = [fields(handle).lease_epoch]
     await engine.fail(handle, "boom")
@@ -182,7 +184,7 @@ async def test_a_call_on_a_marked_lease_is_lease_expired(
 
 @two_stores
 @holder_call
-async def test_a_late_call_is_lease_expired_even_when_somebody_took_over(
+async def test_a_late_call_is_lease_expired_even_after_a_takeover(
     engine: Engine, clock: ManualClock, call: HolderCall
 ) -> None:
     _, handle = await requeued(engine, clock)

@@ -158,7 +158,9 @@ async def test_more_losers_than_go_in_one_pass(
 async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """It saw that there was nobody to cancel; then the group fires in a process that dies at once."""
+    """It saw that there was nobody to cancel; then the group fires in a process that
+    dies at once.
+    """
     graph, members, handles = await quorum_of_three(engine)
     await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
     other = Engine(engine.store, seed=2)

@@ -38,6 +38,7 @@ from tests.engine.helpers import (
     two_stores,
 )
 from tests.engine.limit_helpers import quota_lane
+from tests.patience import patient
 
 DAY_MS = 86_400_000
 GPU: dict[str, Any] = {"routing_requirements": {"required_capabilities": ["gpu"]}}
@@ -137,10 +138,13 @@ async def test_next_due_is_the_first_due_time(
 @due
 @pytest.mark.parametrize(
     "wanted",
-    [ScannerFilter(namespace="mine"), ScannerFilter(instance_tag=("cairn.instance_id", "blue")),
-     ScannerFilter(instance_tag=("app.x", "1"))],
+    [
+        ScannerFilter(namespace="mine"),
+        ScannerFilter(instance_tag=("cairn.instance_id", "blue")),
+        ScannerFilter(instance_tag=("app.x", "1")),
+    ],
     ids=["namespace", "instance", "tag"],
-)  # fmt: skip
+)
 async def test_a_loop_applies_its_filter(
     engine: Engine,
     clock: ManualClock,
@@ -306,7 +310,7 @@ async def test_missed_wake_ups_are_recovered_within_an_interval(clock: ManualClo
         await engine.block_execution_for_admission(
             BlockForAdmissionArgs(execution_id=held, reason="waiting_for_quota")
         )
-        async with asyncio.timeout(10):
+        async with patient(10):
             while [await state(engine, ident) for ident in (parked, held)] != ["READY"] * 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     await loops.stop(5)
@@ -333,14 +337,24 @@ async def test_the_reaper_drops_silent_workers_of_many_batches(
 
 @pytest.mark.parametrize(
     ("kind", "make", "after_ms", "operation"),
-    [(AttemptTimeout, limited, 100, "expire_execution"), (ExecutionDeadline, deadlined, 100, "expire_execution"),
-     (DelayedPromoter, delayed, 100, "promote_delayed"), (LeaseExpiry, leased, TTL_MS, "mark_lease_expired_if_due")],
+    [
+        (AttemptTimeout, limited, 100, "expire_execution"),
+        (ExecutionDeadline, deadlined, 100, "expire_execution"),
+        (DelayedPromoter, delayed, 100, "promote_delayed"),
+        (LeaseExpiry, leased, TTL_MS, "mark_lease_expired_if_due"),
+    ],
     ids=["attempt_timeout", "execution_deadline", "delayed_promoter", "lease_expiry"],
-)  # fmt: skip
+)
 async def test_an_execution_that_fails_three_times_is_skipped_for_ten_cycles(
-    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    kind: Any, make: Make, after_ms: int, operation: str,
-) -> None:  # fmt: skip
+    engine: Engine,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: Any,
+    make: Make,
+    after_ms: int,
+    operation: str,
+) -> None:
     """Its neighbour is served in every cycle."""
     bad = await make(engine, clock, namespace="ns")
     tried: list[ExecutionId] = []

@@ -16,6 +16,7 @@ from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
 from tests.engine.helpers import create, running, state, worker
+from tests.patience import patient
 
 BLOCKED_S = 2.0
 NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
@@ -59,7 +60,7 @@ async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(tmp_path: Pa
     thread = engine.store.loops._thread
     del engine
     gc.collect()
-    async with asyncio.timeout(10):
+    async with patient(10):
         while thread.is_alive():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -31,6 +31,7 @@ from tests.engine.helpers import (
     state,
     worker,
 )
+from tests.patience import patient
 
 LONG_MS = 60_000
 SLOW = LoopSettings(*(LONG_MS,) * 18)
@@ -52,7 +53,7 @@ async def live(
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while not await check():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -208,7 +209,7 @@ async def test_stop_ends_a_pass_that_outlasts_the_grace_and_does_not_raise() -> 
     loop = Stubborn(600)
     supervisor = supervised(memory_engine(), loop)
     await loop.entered.wait()
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         await supervisor.stop(0.02)
     assert not loop.finished
 
@@ -232,7 +233,7 @@ async def test_a_failed_cycle_is_logged_and_retried(
         await asyncio.sleep(0)
         loop.entered.clear()
         loop.error = None
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await loop.entered.wait()
     await supervisor.stop(SOON_S)
     assert [vars(each)["scanner"] for each in caplog.records] == ["stubborn"]
@@ -254,9 +255,10 @@ async def test_a_loop_that_died_is_restarted_and_reported(
     supervisor = supervised(memory_engine(), loop)
     await loop.entered.wait()
     if how == "cancelled":
-        supervisor._tasks[loop.name].cancel()
-    async with asyncio.timeout(SOON_S):
-        while not supervisor._restarts:  # noqa: ASYNC110
+        (task,) = loop_tasks()
+        task.cancel()
+    async with patient(SOON_S):
+        while "background loop ended" not in caplog.text:  # noqa: ASYNC110
             await asyncio.sleep(0)
         stopped = not supervisor.is_running
         assert stopped
@@ -277,19 +279,24 @@ async def _is(what: bool) -> bool:
     return what
 
 
+def loop_tasks() -> list[asyncio.Task[None]]:
+    return [task for task in asyncio.all_tasks() if task.get_name().startswith("flowfabric-")]
+
+
 async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(
-    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.02)
+    monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.1)
     loop = Stubborn(600)
     supervisor = supervised(memory_engine(), loop)
     await loop.entered.wait()
-    supervisor._tasks[loop.name].cancel()
-    while not supervisor._restarts:  # noqa: ASYNC110
+    (task,) = loop_tasks()
+    task.cancel()
+    while "background loop ended" not in caplog.text:  # noqa: ASYNC110
         await asyncio.sleep(0)
     loop.entered.clear()
     await supervisor.stop(SOON_S)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.15)
     assert not loop.entered.is_set()
 
 
@@ -301,12 +308,13 @@ async def test_loops_that_were_all_cancelled_are_not_restarted(
     supervisor = Supervisor(memory_engine(), SLOW)
     supervisor.start()
     await asyncio.sleep(0)
-    tasks = dict(supervisor._tasks)
-    for task in tasks.values():
+    tasks = loop_tasks()
+    assert len(tasks) == len(supervisor.loops)
+    for task in tasks:
         task.cancel()
-    await asyncio.wait(tasks.values())
+    await asyncio.wait(tasks)
     await asyncio.sleep(0.05)
-    assert supervisor._tasks == tasks and not supervisor.is_running
+    assert loop_tasks() == [] and not supervisor.is_running
     await supervisor.stop(SOON_S)
 
 

@@ -186,7 +186,7 @@ class Bench:
     def race(self, first: Op, second: Op) -> None:
         """Both at once: the outcome must be that of one order or the other, or of one in the middle
         of the other where that
-        takes several journeys. The mark of an expired lease may come too late.
+        takes several round trips. The mark of an expired lease may come too late.
         """
         answers = self.run(self._together(first, second))
         self.story.append(f"race {first.name}, {second.name} -> {answers!r}")
@@ -214,7 +214,9 @@ class Bench:
     def _in_order(
         self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None
     ) -> list[str]:
-        """What is wrong if the inner one went when the outer one was at a point, or else after it."""
+        """What is wrong if the inner one went when the outer one was at a point, or
+        else after it.
+        """
         said: list[str] = []
 
         def go(op: Op, answer: Any) -> None:

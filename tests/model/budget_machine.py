@@ -230,7 +230,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(budget=which, who=idents)
     def overspend_and_start_anew(self, budget: UUID, who: ExecutionId) -> None:
-        """More than there is room for, then room, then whoever was held back goes on."""
+        """More than there is room for, then room, then what was held back goes on."""
         self.do(reports([(Report(budget, (("a", 4), ("b", 1)), "", who, charged=True), None)] * 3))
         self.do(reset(budget) if budget != UNMADE else reset_due())
         self.do(ops.claim(LANE, frozenset(), "bob", 10_000_000, 3))
@@ -291,7 +291,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(budget=which, who=idents, most=st.integers(1, 9), interval=st.sampled_from((0, 1_000)))
     def other_limits(self, budget: UUID, who: ExecutionId, most: int, interval: int) -> None:
-        """Fewer, with somebody held for it; then more, and whoever was held goes on."""
+        """Fewer, with somebody held for it; then more, and what was held goes on."""
         self.do(change(budget, {"a": most, "b": 4}, interval))
         self.do(reports([(Report(budget, (("a", most),), "", who, charged=True), None)] * 2))
         for _ in range(2):

@@ -48,11 +48,11 @@ class Fleet(Spec):
         return sorted({t for t in found if t is not None and t > self.now})
 
     def others_at(self, point: str | None) -> None:
-        """What takes several journeys may find at this point that somebody else went in between."""
+        """A call of several round trips may find at this point that another one went before."""
         self.meanwhile.pop(point, lambda: None)()
 
     def claim(self, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> list[Lease]:
-        """Whoever gets nothing and then finds something parked that he can take asks again."""
+        """A claim that gets nothing and then finds parked work it can take asks again."""
         got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
         again = self.look_around(lane, of, caps) and not got
@@ -202,7 +202,7 @@ class Fleet(Spec):
         return bool(freed)
 
     def release_limited(self) -> None:
-        """Nothing here is under a limit, so whoever is held back for one waits for nothing."""
+        """Nothing here is under a limit, so what is held back for one waits for nothing."""
         for e in self.execs.values():
             if e.state in ("BUDGET", "QUOTA"):
                 self.unblock(e.ident, "")

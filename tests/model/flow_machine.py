@@ -222,7 +222,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(first=outcomes, second=outcomes, third=outcomes)
     def ends(self, first: str, second: str, third: str) -> None:
-        """The upstreams in turn, then whoever waited for them."""
+        """The upstreams in turn, then what waited for them."""
         for at, outcome in enumerate((first, second, third)):
             self.finish(at, outcome)
         self.finish(3, "good")

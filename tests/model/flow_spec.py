@@ -114,7 +114,9 @@ class Flows(Fleet):
             self.spread(ended)
 
     def complete_and_claim(self, *said: Any) -> tuple[Any, ...]:
-        """Whoever waited for what has ended hears of it after the claim, and is left to the next."""
+        """What waited for an end hears of it after the claim, and is left to
+        the next.
+        """
         self._ends = []
         told = super().complete_and_claim(*said)
         ended, self._ends = self._ends, None

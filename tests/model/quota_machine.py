@@ -357,7 +357,7 @@ class QuotaMachine(RuleBasedStateMachine):
         n=st.integers(1, 3),
     )
     def end_and_claim(self, which: list[int], lane: str, worker: str, n: int) -> None:
-        """Whoever ends makes room for those that begin in the same call."""
+        """What ends makes room for what begins in the same call."""
         self.do(
             ops.complete_and_claim(
                 [(self.held(each), b"") for each in which], lane, NOTHING, worker, 5_000, n

@@ -1,4 +1,6 @@
-"""Each operation on quotas twice: the call of the engine, and what the specification makes of it."""
+"""Each operation on quotas twice: the call of the engine, and what the specification
+makes of it.
+"""
 
 from __future__ import annotations
 

@@ -161,7 +161,9 @@ class Quotas(Fleet):
     # ---- counting
 
     def held(self, quota: UUID) -> set[UUID]:
-        """Who runs, whom a grant that still holds is for, and who took a place by hand; each once."""
+        """Who runs, whom a grant that still holds is for, and who took a place by hand;
+        each once.
+        """
         mine = [e for e in self.execs.values() if self.under[e.ident] == quota]
         running = {e.ident.uuid for e in mine if e.state == "RUNNING" or self.live(e) is not None}
         return running | {who.uuid for at, who in self.slots if at == quota}
@@ -216,7 +218,7 @@ class Quotas(Fleet):
         ttl: int,
         sizes: tuple[int, ...],
     ) -> list[list[Lease]]:
-        """The best that may start, one by one, to the first who asks; whoever may not stands in
+        """The best that may start, one by one, to the first who asks; one that may not stands in
         nobody's way.
 
         Nobody looks who of them has a place by hand: until the claim is over, such a one takes a
@@ -254,7 +256,7 @@ class Quotas(Fleet):
         return True
 
     def _one(self, ident: ExecutionId, call: Callable[[], Any]) -> Any:
-        """A start of a particular one: whoever has a place already is not asked again."""
+        """A start of a particular one: one that has a place already is not asked again."""
         e = self.execs.get(ident)
         before, asked = copy.deepcopy(e), e is not None and not self.has_place(e)
         answer = call()
@@ -295,7 +297,7 @@ class Quotas(Fleet):
     # ---- by hand
 
     def ask(self, ident: UUID, who: ExecutionId, limits: Quota, dimension: str) -> Any:
-        """The limits are those that are said; whoever runs is known only where a cap is."""
+        """The limits are those that are said; what runs is known only where a cap is."""
         if (ident, who) in self.slots or (limits.cap and who.uuid in self.held(ident)):
             return told.AlreadyAdmitted()
         times = self.counted(ident, limits.window, dimension)
@@ -320,7 +322,7 @@ class Quotas(Fleet):
         return answer
 
     def release_limited(self) -> int:
-        """Whoever was held back longest first, and of one quota as many as it has room for."""
+        """Those held back longest first, and of one quota as many as it has room for."""
         waiting = [e for e in self.execs.values() if e.state in ("BUDGET", "QUOTA")]
         taken: dict[UUID, int] = {}
         freed = 0

@@ -175,7 +175,7 @@ class Stories(EngineMachine):
         by: bool,
         all_of_them: bool,
     ) -> None:
-        """What nobody alive can take is parked by whoever asks for a while, and freed by whoever
+        """What nobody alive can take is parked by one that asks for a while, and freed by one that
         can take it.
         """
         lane, of = self.lane_of(IDENTS[i]), None if all_of_them else NAMESPACES[i]
@@ -461,7 +461,7 @@ class Stories(EngineMachine):
         outside=st.sampled_from(("cancel", "revoke")),
     )
     def race_to_end(self, i: int, policy: Policy, inside: str, outside: str) -> None:
-        """Whoever decided on what it had read must not overwrite what came in between."""
+        """One that decided on what it had read must not overwrite what came in between."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.bench.race(

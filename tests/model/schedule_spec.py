@@ -1,5 +1,5 @@
-"""What the engine must make of schedules, told a second time: a mark each, moved by whoever saw it
-as it is.
+"""What the engine must make of schedules, told a second time: a mark each, moved
+by the one that saw it as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Schedules(Fleet):
         return ScheduleMark(*key, self.cursors[key], key in self.resting)
 
     def move(self, mark: ScheduleMark, cursor_ms: int) -> bool:
-        """That it is paused does not matter: whoever looks at a paused one moves it past the ticks
+        """That it is paused does not matter: a look at a paused one moves it past the ticks
         it leaves out.
         """
         no(not 0 <= cursor_ms <= LAST_MS, "invalid_input")

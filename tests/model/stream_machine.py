@@ -243,7 +243,7 @@ class StreamMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.handles)
     @rule(which=st.integers(0, 5), batch=batches)
     def late(self, which: int, batch: list[Frame]) -> None:
-        """By whoever held it once."""
+        """By one that held it once."""
         self.do(stream_ops.append(self.of_old(which), batch))
 
     # ---- ways an attempt ends or goes on

@@ -118,7 +118,7 @@ class SuspendMachine(RuleBasedStateMachine):
         )
 
     def holder(self, i: int) -> Held | None:
-        """Whoever holds a live lease of it."""
+        """The holder of a live lease of it."""
         e = self.spec.execs.get(IDENTS[i])
         if e is None or e.state != "RUNNING" or self.spec.has_expired(e):
             return None

@@ -147,7 +147,8 @@ class Learned:
 
 
 def token(kid: str, secret: str, ident: ExecutionId, box: UUID) -> str:
-    return f"{kid}:{hmac.new(bytes.fromhex(secret), f'{kid}:{ident}:{box}'.encode(), hashlib.sha256).hexdigest()}"
+    signed = hmac.new(bytes.fromhex(secret), f"{kid}:{ident}:{box}".encode(), hashlib.sha256)
+    return f"{kid}:{signed.hexdigest()}"
 
 
 # ---- conditions

@@ -196,8 +196,15 @@ class Suspends(Fleet):
 
     def _park(self, h: Held, asked: Asked) -> Any:
         e = self.execs[h.ident]
-        wait = Wait(asked, h.index, self.now, asked.timeout, asked.behavior if asked.timeout is not None else None, asked.reason,
-                    asked.ahead or asked.fresh[0][0])  # fmt: skip
+        wait = Wait(
+            asked,
+            h.index,
+            self.now,
+            asked.timeout,
+            asked.behavior if asked.timeout is not None else None,
+            asked.reason,
+            asked.ahead or asked.fresh[0][0],
+        )
         if asked.ahead is not None:
             box = self.boxes[asked.ahead]
             buffered = self._early(box, wait)
@@ -214,8 +221,18 @@ class Suspends(Fleet):
                 heard.wait = asked.name if heard.box == box.name else heard.wait
         for name, key in asked.fresh:
             before = self.boxes.get(name)
-            self.boxes[name] = Box(h.ident, name, key, self.mint(h.ident, name), h.index, self.now, asked.timeout, "active",
-                                   asked.name, activated=self.now)  # fmt: skip
+            self.boxes[name] = Box(
+                h.ident,
+                name,
+                key,
+                self.mint(h.ident, name),
+                h.index,
+                self.now,
+                asked.timeout,
+                "active",
+                asked.name,
+                activated=self.now,
+            )
             if before is not None:
                 self.boxes[name].heard, self.boxes[name].matched = before.heard, before.matched
         bound = [

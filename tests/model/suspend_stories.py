@@ -234,7 +234,9 @@ class SuspendStories(SuspendMachine):
         until=conditions,
     )
     def taken_over(self, i: int, policy: Policy, off: int, how: str, until: Condition) -> None:
-        """The lease lapses before its holder can wait; whoever comes next may, the old one may not."""
+        """The lease lapses before its holder can wait; the next one may, the old
+        one may not.
+        """
         old = self.hold(i, policy, 400)
         if old is None:
             return
@@ -362,8 +364,8 @@ class SuspendStories(SuspendMachine):
     def asked_again(
         self, i: int, until: Condition, timeout: int | None, late: int, crash: bool
     ) -> None:
-        """A suspend under a key whose answer was lost, asked again by whoever still thinks it holds
-        the lease.
+        """A suspend under a key whose answer was lost, asked again by one that thinks
+        it still holds the lease.
         """
         held = self.hold(i)
         if held is None:
@@ -458,7 +460,7 @@ class SuspendStories(SuspendMachine):
         said: Draft,
         second: Draft,
     ) -> None:
-        """Whoever ends a wait first has ended it, and the other hears so."""
+        """The first to end a wait ends it, and the other hears so."""
         held = self.hold(i, policy)
         if held is None:
             return
@@ -498,7 +500,9 @@ class SuspendStories(SuspendMachine):
     def races_a_suspend(
         self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool
     ) -> None:
-        """A signal in the very moment of the suspend is heard by it or after it, never by nobody."""
+        """A signal in the very moment of the suspend is heard by it or after it, never
+        by nobody.
+        """
         held = self.hold(i)
         box = self.ahead(held, 5_000)
         if held is None or box is None:

@@ -91,7 +91,9 @@ def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marke
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -> None:
-    """With a limit of 0 the first loss is fatal, however the execution would have been taken over."""
+    """With a limit of 0 the first loss is fatal, however the execution would have been
+    taken over.
+    """
     leased(bench, Policy(losses=0))
     bench.to(bench.clock() + 1_000)
     if marked:

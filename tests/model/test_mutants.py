@@ -1,4 +1,6 @@
-"""The canaries: a planted bug that the model tests do not notice means that they have gone blind."""
+"""The canaries: a planted bug that the model tests do not notice means that they have
+gone blind.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from .test_model import FLOW_STEPS, WAIT_STEPS, budget
 from .turnover_mutants import TURNOVER_MUTANTS
 
 WITHIN = 900
-AT_ONCE = 50
+AT_ONCE = 12
 """From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed
 may be unlucky with them.
 """
@@ -79,9 +81,7 @@ def sequences_until_caught(
 
 LONG_SEARCHES = {
     "another_namespaces_work_is_let_go",
-    "failed_ones_are_forgotten_as_soon_as_others",
     "late_results_taken",
-    "the_first_namespace_has_every_turn",
 }
 """Found after many sequences, and each has tests of its own."""
 

@@ -29,8 +29,6 @@ def test_quotas_follow_the_specification(store: str) -> None:
 
 
 LONG_SEARCHES = {
-    "a_rate_of_none_is_a_rate_of_one",
-    "a_shorter_window_is_remembered_for_a_longer_one",
     "nobody_held_back_goes_on_with_other_limits",
 }
 

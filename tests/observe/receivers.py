@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.patience import patience
+
 PATIENCE_S = 60.0
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -59,7 +61,7 @@ class Receiver:
 
     def until(self, there: Callable[[], bool]) -> None:
         """Asked again with everything that comes."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + patience(PATIENCE_S)
         with self._came:
             while not there():
                 assert self._came.wait(until - time.monotonic()), (

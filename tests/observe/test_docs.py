@@ -42,7 +42,9 @@ def free_port() -> int:
 
 
 def fetched(url: str, part: str, patience_s: float = 30.0) -> None:
-    """Until the page has this in it: what a worker has ended, it counts a little after others know."""
+    """Until the page has this in it: what a worker has ended, it counts a little after
+    others know.
+    """
     until, text = time.monotonic() + patience_s, "nothing"
     while part not in text:
         assert time.monotonic() < until, f"{url} says {text}"

@@ -23,6 +23,7 @@ from flowfabric.observe.instrument import is_enabled
 from flowfabric.observe.otlp_metrics import SHUTDOWN_S, Push, to_otlp
 from tests.cli.processes import running
 from tests.engine.helpers import create
+from tests.patience import patience
 
 from .receivers import Receiver, metrics_of, on_page, pushed, receiving
 
@@ -173,7 +174,7 @@ async def test_the_end_does_not_wait_for_queues_that_are_being_counted(
 
     monkeypatch.setattr(memory, "census", census)
     end = push_from_environment(metrics, Scrape(metrics, memory))
-    await asyncio.wait_for(begun.wait(), 60)
+    await asyncio.wait_for(begun.wait(), patience(60))
     metrics.worker_at_capacity()
     before = time.monotonic()
     end()

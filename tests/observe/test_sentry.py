@@ -37,9 +37,11 @@ log = logging.getLogger("of.the.user")
 def spill(words):
     kept = "planted-local"
     try:
-        raise ValueError(f"token=planted-one with {HANDLE} and {TOKEN}, Authorization: Bearer planted-bearer")
+        secrets = f"token=planted-one with {HANDLE} and {TOKEN}"
+        raise ValueError(f"{secrets}, Authorization: Bearer planted-bearer")
     except ValueError:
-        said = {"lease_id": "planted-lease", "of": {"password": "planted-password"}, "raw": b"planted-bytes", "lane": "mail"}
+        said = {"lease_id": "planted-lease", "of": {"password": "planted-password"}}
+        said |= {"raw": b"planted-bytes", "lane": "mail"}
         log.exception("%s: postgresql://ann:planted-url@host/db %s", words, HANDLE, extra=said)
 """
 APP = """

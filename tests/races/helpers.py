@@ -18,6 +18,7 @@ from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
+from tests.patience import patient
 
 
 @asynccontextmanager
@@ -53,6 +54,6 @@ async def sound_world(engine: Engine) -> Snapshot:
 
 async def until(holds: Callable[[], Awaitable[Any]]) -> None:
     """Asks the server again and again; a test that depends on it fails rather than hangs."""
-    async with asyncio.timeout(10):
+    async with patient(10):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.002)

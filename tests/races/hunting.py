@@ -1,4 +1,6 @@
-"""How a test stops statements half way, and asks the server whether they got into each other's way."""
+"""How a test stops statements half way, and asks the server whether they got into each
+other's way.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ async def deadlocks(options: Options) -> int:
 async def gate(
     options: Options, table: str, who: ExecutionId
 ) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until
+    """Somebody holds one row, so that one that locks several stops half way. Call it to wait until
     so many have stopped.
     """
     db = await asyncpg.connect(options.url)

@@ -12,6 +12,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import create_all, engines, ident, sound_world
@@ -67,7 +68,7 @@ async def test_each_row_is_claimed_once_in_order_and_no_head_hides_the_rest(
                 batch = batch % 5 + 1
                 await claimer.claim(batch)
 
-        async with asyncio.timeout(60):
+        async with patient(60):
             await asyncio.gather(*map(until_all_are_taken, claimers))
         world = await sound_world(several[0])
     counted = Counter(who for claimer in claimers for who in claimer.took)

@@ -1,4 +1,4 @@
-"""Whoever ends an execution first has ended it, whatever the others were doing at that moment."""
+"""The first to end an execution ends it for good, whatever the others were doing at that moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ SENT_BLINDLY = (0, 2, 4)
 
 
 async def race(at: int, several: list[Engine], handle: Handle) -> list[tuple[str, Any]]:
-    """Everybody at once, each on a session of its own; a different one gets a head start each time."""
+    """Everybody at once, each on a session of its own; a different one gets a head
+    start each time.
+    """
     who = ident(at)
 
     async def run(place: int, engine: Engine, racer: Racer) -> Any:

@@ -23,6 +23,7 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.store.postgres import events
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.store import PostgresStore
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import create_all, engines, ident
@@ -85,7 +86,9 @@ async def numbers_in(engine: Engine) -> list[int]:
 
 
 async def follow(store: Any, over: asyncio.Event, seed: int) -> list[int]:
-    """Everything in order; goes back to an earlier position now and then, and reads on from there."""
+    """Everything in order; goes back to an earlier position now and then, and reads on
+    from there.
+    """
     chance = random.Random(seed)
     seen: list[int] = []
     while True:
@@ -182,7 +185,7 @@ async def test_subscribers_at_different_positions_see_everything_behind_their_ow
     """
     options = clean_database()
     load = Load()
-    async with engines(options, 2) as (first, second), asyncio.timeout(60):
+    async with engines(options, 2) as (first, second), patient(60):
         await create_all(
             first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED + 1))
         )
@@ -329,6 +332,6 @@ async def test_a_reader_goes_on_as_soon_as_a_gap_is_dead() -> None:
         await fast.end()
         reading = asyncio.create_task(engine.store.read_events(CHANNEL, 0, 10))
         done, _ = await asyncio.wait({reading}, timeout=0.05)
-        assert not done, "whoever drew the first number may still commit it"
+        assert not done, "the one that drew the first number may still commit it"
         await slow.end(commit=False)
         assert [row[0] for row in await reading] == [early]

@@ -29,6 +29,7 @@ from flowfabric.testing import ManualClock
 from tests.engine.flow_helpers import Graph, counters, empty_flow, submit
 from tests.engine.helpers import create, outbox, state, worker
 from tests.engine.test_flows_header import header
+from tests.patience import patient
 from tests.postgres import clean_database
 
 from .helpers import engines, sound_world
@@ -197,7 +198,7 @@ async def test_two_headers_at_once_cancel_once(
 
 async def added(engine: Engine, args: AddExecutionToFlowArgs) -> Any:
     """Who loses three times in a row is told to try again, and does."""
-    async with asyncio.timeout(10):
+    async with patient(10):
         while True:
             with suppress(Contention):
                 return await engine.add_execution_to_flow(args)

@@ -86,7 +86,7 @@ async def stored(engine: Engine, who: ExecutionId) -> list[str]:
 
 @asynccontextmanager
 async def same_stream(options: Options, who: ExecutionId) -> AsyncIterator[None]:
-    """Somebody begins the same stream and thinks better of it: whoever begins it too waits
+    """Somebody begins the same stream and thinks better of it: one that begins it too waits
     meanwhile.
     """
     db = await asyncpg.connect(options.url)

@@ -88,7 +88,9 @@ async def answered(
 
 
 def check_taken(world: Snapshot, taken: Taken) -> None:
-    """Each was taken once, by the one who was told, and nothing was taken that nobody was told of."""
+    """Each was taken once, by the one who was told, and nothing was taken that nobody
+    was told of.
+    """
     waiting = {
         (e.partition_key, e.execution_id): e for e in world.executions.values() if e.lane_id == NEXT
     }

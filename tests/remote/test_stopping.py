@@ -16,6 +16,7 @@ from flowfabric.server import endpoint
 from flowfabric.server.lifecycle import serve
 from flowfabric.server.pending_claims import ClaimOwner, PendingClaims
 from tests.engine.test_cancelled_claims import Held
+from tests.patience import patient
 from tests.remote.served import TOKEN, settings
 from tests.sdk.processes import STORES, eventually, url_on
 
@@ -112,7 +113,7 @@ async def test_an_idle_worker_cancels_its_claim_and_stops(
         return await real(self, who, claiming, waits=waits)
 
     monkeypatch.setattr(PendingClaims, "claim", claimed)
-    async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S):
+    async with an_app(url, []) as (_, app), patient(SOON_S):
         async with Worker(app) as worker:
             assert await (await app.tasks["count"].submit(1)).result() == 2
             await eventually(lambda: worker.running == 0 and len(claims) == 2)
@@ -127,7 +128,7 @@ async def test_a_worker_does_not_wait_for_a_failed_cancel(
     monkeypatch.setattr(producer, "CALL_OFF_S", 0.05)
     monkeypatch.setattr(producer, "POLL_S", 30.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
-    async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S), Worker(app):
+    async with an_app(url, []) as (_, app), patient(SOON_S), Worker(app):
         assert await (await app.tasks["count"].submit(1)).result() == 2
 
 

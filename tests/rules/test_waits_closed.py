@@ -133,7 +133,7 @@ def test_an_attempt_timeout_does_not_reach_a_suspension() -> None:
     assert not isinstance(decision, Commit)
 
 
-def test_after_an_ending_the_old_suspension_is_in_nobodys_way() -> None:
+def test_an_old_suspension_does_not_block_after_an_end() -> None:
     before = suspended(deadline_at_ms=NOW)
     store = applied(ended("cancelled", before), before, attempt(before), suspension(), waitpoint())
     at = stored_around(one(store, Waitpoint), suspension=one(store, Suspension))

@@ -16,6 +16,7 @@ from typing import Any
 
 from flowfabric import LoopSettings
 from flowfabric.connect import migrate_postgres
+from tests.patience import patience
 from tests.postgres import database
 
 STORES = ("sqlite", "postgres")
@@ -86,13 +87,13 @@ async def eventually(
     holds: Callable[[], Any], every_s: float = 0.02, progress: Callable[[], Any] = lambda: None
 ) -> None:
     """Polls with a deadline that starts again at every progress. `holds` may be async."""
-    seen, ends = progress(), time.monotonic() + DEADLINE_S
+    seen, ends = progress(), time.monotonic() + patience(DEADLINE_S)
     while True:
         found = holds()
         if await found if asyncio.iscoroutine(found) else found:
             return
         if (now := progress()) != seen:
-            seen, ends = now, time.monotonic() + DEADLINE_S
+            seen, ends = now, time.monotonic() + patience(DEADLINE_S)
         assert time.monotonic() < ends, "it did not come to be"
         await asyncio.sleep(every_s)
 

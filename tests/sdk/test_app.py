@@ -8,6 +8,7 @@ import pytest
 
 from flowfabric import App, Engine
 from flowfabric.errors import ConfigError, TransportError
+from tests.patience import patient
 
 from .helpers import unanswered, until, worked_off
 
@@ -26,7 +27,7 @@ async def test_concurrent_callers_share_one_connection_attempt(
         return await real()
 
     monkeypatch.setattr(app, "another_engine", flaky)
-    async with asyncio.timeout(5):
+    async with patient(5):
         found = await asyncio.gather(*(app.engine() for _ in range(3)), return_exceptions=True)
         assert [type(each) for each in found] == [TransportError] * 3
         first, *others = await asyncio.gather(*(app.engine() for _ in range(3)))

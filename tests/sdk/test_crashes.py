@@ -16,8 +16,10 @@ from .crashing import EXPECTED, NEVER, STEPS, Fuse, fused, ten_steps, work_until
 from .processes import DEADLINE_S, STORES, ended, eventually, noted, started, url_on
 
 AT_ONCE = 12
-STRIDE = {"sqlite": 2, "postgres": 3}
-"""A step has five points: with these strides each of them is met, at one step or another."""
+STRIDE = {"sqlite": 4, "postgres": 7}
+"""A step has five points: with these strides each of them is met, at one step or another. Nightly,
+a process is killed at every point.
+"""
 
 
 async def points(folder: Path) -> int:
@@ -94,13 +96,11 @@ def check(folder: Path, point: int) -> None:
         assert max(ran) < min(kept), f"point {point}: step {n} ran after it was finished"
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.meets("crash", "reclaim", "step", "delay", "suspend")
-def test_recorded_steps_run_once_whichever_await_is_killed(store: str, tmp_path: Path) -> None:
+def kill_at_points(store: str, tmp_path: Path, stride: int) -> None:
     async def go() -> None:
         every = await points(tmp_path)
         assert every > 60
-        wanted = range(1, every + 1, STRIDE[store])
+        wanted = range(1, every + 1, stride)
         url = await asyncio.to_thread(url_on, store, tmp_path)
         crashes = Crashes(url, tmp_path)
         async with crashes.app:
@@ -113,3 +113,16 @@ def test_recorded_steps_run_once_whichever_await_is_killed(store: str, tmp_path:
             check(tmp_path, point)
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.meets("crash", "reclaim", "step", "delay", "suspend")
+def test_a_kill_at_each_kind_of_await(store: str, tmp_path: Path) -> None:
+    kill_at_points(store, tmp_path, STRIDE[store])
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("store", STORES)
+def test_recorded_steps_run_once_whichever_await_is_killed(store: str, tmp_path: Path) -> None:
+    kill_at_points(store, tmp_path, 1)

@@ -12,6 +12,7 @@ from flowfabric import App, Engine, Worker
 from flowfabric.model.lease import Handle, HandleKind, RevokeLeaseArgs
 from flowfabric.sdk import lease_renewer
 from flowfabric.sdk.lease_renewer import LeaseRenewer
+from tests.patience import patience
 
 PATIENCE_S = 40.0
 """The limit is a second; a busy machine may take longer, but the next renewal is 200 s away."""
@@ -41,13 +42,13 @@ async def test_running_task_is_cancelled_within_a_second(
     run, worker = await endless.submit(), Worker(app, lease="10m")
     going = asyncio.create_task(worker.run_until_idle())
     try:
-        await asyncio.wait_for(began.wait(), PATIENCE_S)
+        await asyncio.wait_for(began.wait(), patience(PATIENCE_S))
         if how == "cancel":
             await run.cancel()
         else:
             await engine.revoke_lease(RevokeLeaseArgs(execution_id=run.id))
-        await asyncio.wait_for(stopped.wait(), PATIENCE_S)
-        await asyncio.wait_for(going, PATIENCE_S)
+        await asyncio.wait_for(stopped.wait(), patience(PATIENCE_S))
+        await asyncio.wait_for(going, patience(PATIENCE_S))
         assert await run.state() == ("cancelled" if how == "cancel" else "completed")
     finally:
         await worker.stop()

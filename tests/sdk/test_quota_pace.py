@@ -17,6 +17,7 @@ from flowfabric.sdk import producer
 from flowfabric.store.clock import system_clock
 from flowfabric.testing.virtual_clock import VirtualClock
 from tests.conftest import ENGINES, make_engine
+from tests.patience import patient
 from tests.remote.served import Served
 
 POLL_S = 300.0
@@ -45,7 +46,7 @@ async def paced(ways: list[Engine], lanes: list[str] | None = None) -> tuple[flo
     try:
         began = time.monotonic()
         runs = await apps[0].tasks["call"].submit_many([()] * 7)
-        async with asyncio.timeout(60):
+        async with patient(60):
             for run in runs:
                 await run.result()
         return time.monotonic() - began, sorted(at - began for at in starts)
@@ -105,7 +106,7 @@ async def test_quota_place_freed_by_another_worker_is_used(engine: Engine, tmp_p
     await opened(elsewhere)
     try:
         runs = await apps[0].tasks["call"].submit_many([()] * 2)
-        async with Worker(apps[1], concurrency=1, loops=False), asyncio.timeout(60):
+        async with Worker(apps[1], concurrency=1, loops=False), patient(60):
             await until(lambda: began[0] == 1)
             async with Worker(apps[0], loops=False):
                 await until(lambda: began[0] == 1)

@@ -25,6 +25,7 @@ from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.timers import DelayedPromoter
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 from .helpers import worked_off
 
@@ -135,7 +136,7 @@ async def test_why_names_a_task_that_no_worker_has(
         CreateExecutionArgs(execution_id=ident, lane_id="default", execution_kind="gret")
     )
     run = app.run(ident)
-    async with asyncio.timeout(30), Worker(app, loops=False):
+    async with patient(30), Worker(app, loops=False):
         while await run.state() != "delayed":  # noqa: ASYNC110 - the worker tells nobody that it hands something back
             await asyncio.sleep(0.01)
         found = (await run.why()).reasons

@@ -13,6 +13,7 @@ from flowfabric import App, Context, Engine, PayloadError, Worker
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_PAUSE_S, Ticker
 from flowfabric.testing import ManualClock
+from tests.patience import patient
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
@@ -192,7 +193,7 @@ async def test_worker_submits_due_ticks(engine: Engine, clock: ManualClock) -> N
     await engine.begin_schedule("default", "ring")
     async with Worker(app, loops=False):
         clock.advance(50)
-        async with asyncio.timeout(30):
+        async with patient(30):
             await ran.wait()
 
 

@@ -11,6 +11,7 @@ from flowfabric import App, Context, Engine, Retry, RunFailed, Worker
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.virtual_clock import VirtualClock
+from tests.patience import patience
 from tests.sdk.helpers import PLAIN
 
 
@@ -69,7 +70,7 @@ async def test_run_of_a_crashed_worker_continues_elsewhere(
     first = ff_worker(app, lease="30s")
     run = await work.submit()
     working = asyncio.create_task(first.run_until_idle())
-    await asyncio.wait_for(stuck.wait(), 10)
+    await asyncio.wait_for(stuck.wait(), patience(10))
     await ff_faults.crash_worker(first)
     await working
     ff_clock.workers.remove(first)

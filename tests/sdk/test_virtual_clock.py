@@ -11,6 +11,7 @@ import pytest
 from flowfabric import App, Context, Engine, Retry, Run, Worker, any_of
 from flowfabric.testing import virtual_clock
 from flowfabric.testing.virtual_clock import VirtualClock
+from tests.patience import patience
 
 PATIENCE_S = 60.0
 DAY_MS = 86_400_000
@@ -22,7 +23,7 @@ def app() -> App:
 
 
 async def passed(clock: VirtualClock, span: str) -> int:
-    return await asyncio.wait_for(clock.advance(span), PATIENCE_S)
+    return await asyncio.wait_for(clock.advance(span), patience(PATIENCE_S))
 
 
 def tasks(app: App) -> dict[str, Callable[[], Awaitable[Run[Any] | Any]]]:

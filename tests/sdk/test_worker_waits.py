@@ -10,6 +10,7 @@ import pytest
 
 from flowfabric import App, CreateQuotaPolicyArgs, Worker
 from flowfabric.sdk import producer
+from tests.patience import patient
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ async def test_new_work_wakes_an_idle_worker(app: App) -> None:
     async def double(n: int) -> int:
         return 2 * n
 
-    async with app, Worker(app), asyncio.timeout(30):
+    async with app, Worker(app), patient(30):
         for n in range(5):
             assert await (await double.submit(n)).result() == 2 * n
 
@@ -40,7 +41,7 @@ async def test_freed_quota_wakes_an_idle_worker(app: App) -> None:
         await asyncio.sleep(0)
         running -= 1
 
-    async with app, asyncio.timeout(60):
+    async with app, patient(60):
         engine, quota = await app.engine(), uuid4()
         await engine.create_quota_policy(
             CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1)

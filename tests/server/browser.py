@@ -11,6 +11,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.patience import patient
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless",
@@ -94,7 +96,7 @@ async def browsing() -> AsyncIterator[Page]:
         )
         assert process.stderr is not None
         try:
-            async with asyncio.timeout(60):
+            async with patient(60):
                 while b"DevTools listening on" not in (line := await process.stderr.readline()):
                     assert line, "the browser ended"
             base = line.split(b"ws://")[1].split(b"/")[0].decode()

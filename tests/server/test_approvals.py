@@ -158,7 +158,7 @@ async def test_a_task_sees_that_a_name_was_only_written(engine: Engine) -> None:
 @stores
 @pytest.mark.meets("suspend", "quorum")
 async def test_two_links_are_two_answers_whatever_name_is_typed(engine: Engine) -> None:
-    """Whoever has one link types the name of another approver first; the answer of that one still
+    """The holder of one link types the name of another approver first; the answer of that one still
     counts.
     """
     links: list[OpenWaitpoint] = []

@@ -21,6 +21,7 @@ from flowfabric.server.config import (
     read_config_file,
 )
 from flowfabric.server.lifecycle import open_engine
+from tests.patience import patient
 
 LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
 PG = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgresql://u@h/d", "FF_API_TOKEN": "t" * 20}
@@ -321,6 +322,6 @@ async def test_retention_ages_match_the_engine_settings(tmp_path: Path) -> None:
         ident = ExecutionId.solo("default")
         await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="default"))
         await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
-        async with asyncio.timeout(30):
+        async with patient(30):
             while await engine.read_outcome(ident) is not None:  # noqa: ASYNC110 - the loop is on another thread
                 await asyncio.sleep(0.05)

@@ -23,7 +23,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
 from tests.server.client import ADMIN, served
 
-EXAMPLES = 25
+EXAMPLES, NIGHTLY_EXAMPLES = 10, 100
 CHECKS = (
     schemathesis.checks.not_a_server_error,
     status_code_conformance,
@@ -96,16 +96,31 @@ def _short(case: Any) -> None:
             )
 
 
+def _generated(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 @pushed.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@_generated(EXAMPLES)
 def test_answers_are_as_described(case: schemathesis.Case, url: str) -> None:
+    _check(case, url)
+
+
+@pytest.mark.nightly
+@pushed.parametrize()
+@_generated(NIGHTLY_EXAMPLES)
+def test_answers_to_many_requests_are_as_described(case: schemathesis.Case, url: str) -> None:
+    _check(case, url)
+
+
+def _check(case: schemathesis.Case, url: str) -> None:
     _short(case)
     case.call_and_validate(
         base_url=url, checks=list(CHECKS), headers={"Authorization": f"Bearer {ADMIN}"}, timeout=20

@@ -15,6 +15,7 @@ from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.server.app import Server, build
 from flowfabric.wire.json_codec import encode
 from tests.engine.test_cancelled_claims import Held
+from tests.patience import patient
 from tests.server.client import (
     ADMIN,
     Client,
@@ -195,7 +196,7 @@ async def test_only_ones_own_claims_are_called_off(engine: Engine, tmp_path: Pat
         asked = asyncio.create_task(
             ann.send("POST", "/v1/engine/claim_many", data=claim("i", 30_000), headers=JSON)
         )
-        async with asyncio.timeout(10):
+        async with patient(10):
             for by, instance, met in ((bob, "i", 0), (ann, "j", 0), (ann, "i", 1)):
                 while (found := await _call_off(by, instance)) != met:
                     assert found == 0  # the claim has not arrived yet

@@ -12,6 +12,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.testing import ManualClock
 from tests.engine.helpers import claim, lost
 from tests.engine.suspend_helpers import park
+from tests.patience import patient
 from tests.server.client import Client, full, memory, new_id, quoted, served, stores, uuid
 
 INFO = {
@@ -293,7 +294,7 @@ async def test_waiting_for_the_end(engine: Engine) -> None:
 
 
 async def _somebody_waits(engine: Engine) -> None:
-    async with asyncio.timeout(10):
+    async with patient(10):
         while ("ff_completion_event", None) not in engine.store.hub.waiters:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

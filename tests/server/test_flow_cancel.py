@@ -10,6 +10,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId, execution_id
 from tests.engine.helpers import worker
 from tests.engine.sabotage import not_to_be_cancelled
+from tests.patience import patient
 from tests.server.client import SOON_S, Answer, Client, memory, served, stores, uuid
 from tests.server.test_flows import Flow, a_flow
 
@@ -24,7 +25,7 @@ async def states(client: Client, *members: str) -> list[str]:
 
 
 async def all_cancelled(client: Client, *members: str) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while await states(client, *members) != ["cancelled"] * len(members):  # noqa: ASYNC110
             await asyncio.sleep(0)
 

@@ -17,6 +17,7 @@ from flowfabric.server import http_protocol
 from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.http_protocol import MAX_HEAD_BYTES
 from flowfabric.server.lifecycle import bind, serve
+from tests.patience import patient
 from tests.remote.served import settings
 from tests.server.client import ADMIN, SOON_S, Client, memory, served
 
@@ -36,14 +37,14 @@ class Wire:
 
     async def rest(self) -> bytes:
         """All that comes until the other side closes."""
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             try:
                 return await self.reader.read()
             except ConnectionResetError:
                 return b""
 
     async def head(self) -> bytes:
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             return await self.reader.readuntil(b"\r\n\r\n")
 
 
@@ -144,7 +145,7 @@ async def test_too_many_connections(engine: Engine) -> None:
             assert (await more.rest()).startswith(b"HTTP/1.1 503")
         for each in held:
             each.writer.close()
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             while (await client.get("/healthz", headers={"Connection": "close"})).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
@@ -184,7 +185,7 @@ async def test_strangers_that_idle_keep_no_place_from_token_holders(
         await strangers[0].rest()  # the oldest was closed; the youngest still has its place
         assert not strangers[-1].reader.at_eof()
         await member.send(b"GET /v1/config HTTP/1.1\r\nHost: x\r\n" + TOKEN + b"\r\n")
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await member.reader.readuntil(b"HTTP/1.1 200")
         for each in (member, *strangers):
             each.writer.close()
@@ -265,7 +266,7 @@ async def test_a_disconnect_within_a_body_is_not_an_error(
             + framing
         )
         leaving.writer.close()
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await left.wait()
         assert (await client.get("/healthz")).status == 200
     assert [each for each in caplog.records if each.levelname in ("ERROR", "WARNING")] == []

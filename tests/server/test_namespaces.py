@@ -21,6 +21,7 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.wire.operations import OPERATIONS
+from tests.patience import patient
 from tests.server.client import (
     SOON_S,
     Answer,
@@ -201,12 +202,12 @@ async def test_a_worker_that_waits_is_not_sent_back_by_the_backlog_of_another(
 async def test_a_waiting_claim_gets_work_of_its_namespace(engine: Engine, tmp_path: Path) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         waiting = asyncio.ensure_future(call(ann, "claim_many", **asking(max_wait_ms=30_000)))
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             while ("ready", LANE) not in engine.store.hub.waiters:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         await one_each(engine, "bob")
         (mine,) = await one_each(engine, "ann")
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             assert idents(await waiting) == [mine]
 
 

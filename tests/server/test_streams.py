@@ -22,6 +22,7 @@ from flowfabric.model.attempt import FailureClass
 from flowfabric.server.routes import streams
 from tests.engine.helpers import claim, create, running
 from tests.engine.stream_helpers import asleep, patch, say
+from tests.patience import patient
 from tests.server.client import SOON_S, Client, memory, new_id, served, stores
 
 
@@ -65,7 +66,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[Event]:
 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         return [await anext(events) for _ in range(count)]
 
 
@@ -134,7 +135,7 @@ async def test_a_tail_waits_for_a_missing_execution(
         assert clock() - began >= 0.2
         missed.clear()
         waiting = asyncio.create_task(client.get(f"{path}?block_ms=30000"))
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await missed.wait()
             await create(engine, execution_id=ExecutionId(ident))
             await say(engine, await claim(engine), "here")
@@ -193,7 +194,7 @@ async def test_a_stopping_server_answers_waiting_requests(engine: Engine) -> Non
             waiting = asyncio.create_task(
                 other.get(f"/v1/executions/{ident}/wait?timeout_ms=30000")
             )
-            async with asyncio.timeout(SOON_S):
+            async with patient(SOON_S):
                 while ("ff_completion_event", None) not in engine.store.hub.waiters:  # noqa: ASYNC110
                     await asyncio.sleep(0)
         found = await waiting
@@ -332,7 +333,7 @@ async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
         _, handle = await running(engine)
         monkeypatch.setattr(engine.store, name, held)
         async with (
-            asyncio.timeout(SOON_S),
+            patient(SOON_S),
             following(client, "/v1/completions", BEGINNING.hex() if behind else None) as events,
         ):
             if behind:
@@ -364,6 +365,6 @@ async def test_errors_after_the_head_are_events(
 
 
 async def until(is_so: Any) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from flowfabric.model.waitpoint import BoundWaitpoint
 from flowfabric.wire.errors import as_error
 from flowfabric.wire.json_codec import encode
 from tests.engine.suspend_helpers import park_held
+from tests.patience import patient
 from tests.server.client import (
     SOON_S,
     Answer,
@@ -370,7 +370,7 @@ async def test_events_are_ones_own_whatever_is_asked_for(engine: Engine, tmp_pat
 
 
 async def _first_event(content: Any) -> dict[str, Any]:
-    async with asyncio.timeout(SOON_S):
+    async with patient(SOON_S):
         async for line in content:
             if line.startswith(b"data: "):
                 found: dict[str, Any] = msgspec.json.decode(line[6:])

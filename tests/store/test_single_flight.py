@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from flowfabric.store.single_flight import SingleFlight
+from tests.patience import patient
 
 
 class Call:
@@ -22,7 +23,7 @@ class Call:
 
 
 async def begun(call: Call, times: int) -> None:
-    async with asyncio.timeout(10):
+    async with patient(10):
         while call.begun < times:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

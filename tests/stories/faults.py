@@ -80,7 +80,9 @@ async def crash(cast: Cast, others: Faults) -> None:
 
 
 async def freeze(cast: Cast, others: Faults) -> None:
-    """Another process goes on, and in the midst of that the first one does what it was about to do."""
+    """Another process goes on, and in the midst of that the first one does what it was
+    about to do.
+    """
     if not await cast.until(cast.first):
         return
     frozen, cast.first = cast.first, cast.process()
@@ -104,7 +106,9 @@ async def clock_step(cast: Cast, others: Faults) -> None:
 
 
 async def leader_change(cast: Cast, others: Faults) -> None:
-    """Another process runs the loops. The one that ran them stood still, and for a moment both do."""
+    """Another process runs the loops. The one that ran them stood still, and for a
+    moment both do.
+    """
     leader, cast.first = cast.process(works=False), cast.process(leads=False)
     cast.others.append(leader)
     if not await cast.until(leader, cast.span // 3):

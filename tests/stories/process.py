@@ -13,6 +13,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import Loop
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.port import Store
+from tests.patience import patience
 
 LEASE = "10m"
 LEASE_MS = 600_000
@@ -172,14 +173,14 @@ class Process:
         self.gate.thaw()
         await self._drop()
         if self.worker is not None:
-            await asyncio.wait_for(self.worker.stop("0s"), PATIENCE_S)
+            await asyncio.wait_for(self.worker.stop("0s"), patience(PATIENCE_S))
 
     async def go_on(self) -> None:
         """It stood still, and does now what it was about to do."""
         self.gate.thaw()
         if self._passing is not None:
             passing, self._passing = self._passing, None
-            await asyncio.wait_for(passing, PATIENCE_S)
+            await asyncio.wait_for(passing, patience(PATIENCE_S))
         await self.settle()
 
     async def _drop(self) -> None:

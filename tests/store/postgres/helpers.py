@@ -18,6 +18,7 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
+from tests.patience import patient
 
 PATIENCE_S = 15.0
 ADD_LANE = Form(
@@ -98,7 +99,7 @@ def meddled(options: Options, change: str, undo: str) -> Iterator[psycopg.Connec
 
 async def until(holds: Callable[[], Any]) -> None:
     """Polls until the condition holds, up to a timeout."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with patient(PATIENCE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

@@ -130,8 +130,8 @@ async def test_only_inserted_rows_are_announced(options: Options) -> None:
 def test_only_inserts_that_can_meet_their_key_have_an_optimistic_statement() -> None:
     assert OPTIMISTIC is not None and "ON CONFLICT" not in OPTIMISTIC and "ON CONFLICT" in TOLERANT
     create: Form = CREATE_READY
-    hopeful = statement_of(create).optimistic
-    assert hopeful is not None and "NOT EXISTS" in hopeful, "a closed lane still refuses"
+    optimistic = statement_of(create).optimistic
+    assert optimistic is not None and "NOT EXISTS" in optimistic, "a closed lane still refuses"
 
 
 async def test_a_repeated_bulk_is_all_duplicates(options: Options) -> None:
@@ -170,7 +170,7 @@ async def test_a_bulk_waits_for_a_transaction_that_writes_one_of_its_ids(options
 
 @pytest.mark.parametrize("how", ["statement", "answer"])
 @pytest.mark.parametrize(
-    "word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["hopeful", "careful"]
+    "word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["optimistic", "careful"]
 )
 async def test_a_bulk_whose_connection_is_lost_returns_the_true_result(
     options: Options, how: Lost, word: str

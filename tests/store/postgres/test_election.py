@@ -4,7 +4,6 @@ not answered.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +12,7 @@ import pytest
 from flowfabric.store.postgres import leader
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.leader import Election
+from tests.patience import patient
 
 from .helpers import plain
 
@@ -45,12 +45,12 @@ async def test_a_leader_that_is_not_answered_stops(
     monkeypatch.setattr(leader, "TTL_S", 0.5)
     monkeypatch.setattr(leader, "ASK_EVERY_S", 0.05)
     async with candidate(options) as election:
-        async with asyncio.timeout(SOON_S):
+        async with patient(SOON_S):
             await election.won()
         monkeypatch.setattr(leader, "ANSWER_S", 0.05)
         with plain(options, autocommit=False) as other:
             other.execute("LOCK TABLE ff_leader IN ACCESS EXCLUSIVE MODE")
-            async with asyncio.timeout(SOON_S):
+            async with patient(SOON_S):
                 await election.lost()
             other.rollback()
         monkeypatch.setattr(leader, "ANSWER_S", SOON_S)

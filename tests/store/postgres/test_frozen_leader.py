@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from flowfabric.connect import postgres_engine
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from tests.engine.helpers import create, fields, worker
+from tests.patience import patient
 
 from .helpers import engine_on, one, plain, until
 
@@ -46,7 +46,7 @@ async def test_delays_end_while_the_leader_is_stopped(
                 before = one(db, "SELECT holder FROM ff_leader")
                 process.send_signal(how)
                 ident = await create(engine, delay_until=await engine.server_time_ms() + 500)
-                async with asyncio.timeout(MOST_S):
+                async with patient(MOST_S):
                     handle = await engine.claim("default", (), worker(max_wait_ms=60_000))
                 assert handle is not None and fields(handle).execution_id == ident
                 assert one(db, "SELECT holder FROM ff_leader") != before
@@ -62,7 +62,7 @@ async def test_a_task_that_blocks_the_event_loop_of_the_leader_delays_no_timer(
             with plain(options) as db:
                 before = one(db, "SELECT holder FROM ff_leader")
                 ident = await create(engine, delay_until=await engine.server_time_ms() + 200)
-                async with asyncio.timeout(MOST_S):
+                async with patient(MOST_S):
                     handle = await engine.claim("default", (), worker(max_wait_ms=60_000))
                 assert handle is not None and fields(handle).execution_id == ident
                 assert one(db, "SELECT holder FROM ff_leader") == before

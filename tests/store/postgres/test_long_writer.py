@@ -13,6 +13,7 @@ from flowfabric.model.explanation import Why
 from flowfabric.model.queue_stats import LongWriter
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import create
+from tests.patience import patient
 from tests.server.client import served
 
 from .helpers import engine_on
@@ -33,7 +34,7 @@ def writing(options: Options) -> psycopg.Connection:
 
 async def named(engine: Engine, pid: int | None) -> LongWriter | None:
     """Waits until it is this one, or none, since other tests write on the same server."""
-    async with asyncio.timeout(30):
+    async with patient(30):
         while True:
             found = await engine.events_held_back_by()
             if (found.pid if found else None) == pid:

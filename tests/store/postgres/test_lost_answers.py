@@ -17,6 +17,7 @@ from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import claim, new_id, running, state, told
+from tests.patience import patient
 
 from .helpers import engine_on, plain, until_somebody_waits, world
 from .proxy import Lost, Proxy
@@ -201,7 +202,7 @@ async def test_a_read_is_repeated(options: Options, call: str) -> None:
             stream = await engine.subscribe_completion()
             await engine.complete(handle)
             proxy.lose("answer", "FROM ff_completion_event")
-            async with asyncio.timeout(10):
+            async with patient(10):
                 assert (await anext(stream)).execution_id == ident
 
 

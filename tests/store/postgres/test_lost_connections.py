@@ -21,6 +21,7 @@ from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify.invariants import acknowledged_ends_stand, acknowledged_exist
 from tests.engine.helpers import claim, create, running, state, told, worker
+from tests.patience import patient
 
 from .helpers import (
     OURS,
@@ -187,7 +188,7 @@ async def worked_off(
 async def test_the_engine_continues_after_a_restart_of_the_server(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, crash: bool
 ) -> None:
-    async with working(on_own_server, monkeypatch) as engine, asyncio.timeout(40):
+    async with working(on_own_server, monkeypatch) as engine, patient(40):
         many = [
             CreateExecutionArgs(execution_id=ExecutionId.solo("default"), input_payload=b"%d" % n)
             for n in range(JOBS)
@@ -222,7 +223,7 @@ async def test_the_listener_reconnects(
         finally:
             own_server.start()
         heard = there.store.notifier.received
-        async with asyncio.timeout(20):
+        async with patient(20):
             while there.store.notifier.received == heard:
                 await create(here)
                 await asyncio.sleep(0.05)

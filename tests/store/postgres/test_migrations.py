@@ -1,4 +1,4 @@
-"""The schema is brought up to date once, whole or not at all, by whoever comes first."""
+"""The schema is brought up to date once, whole or not at all, by the first that comes."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from flowfabric.store.postgres import notify as module
 from flowfabric.store.postgres.effects import Effects
 from flowfabric.store.postgres.notify import MAX_TOPICS, Notifier, message
 from flowfabric.store.wakeups import Wakeups
+from tests.patience import patience
 
 from .helpers import until
 
@@ -152,11 +153,11 @@ async def test_listening_and_its_interruptions_are_logged(
 
     notifier = Notifier(connect, Wakeups(), "x")
     notifier.start()
-    await asyncio.wait_for(first.ready.wait(), 10)
+    await asyncio.wait_for(first.ready.wait(), patience(10))
     first.hear(None, 0, "x", "not JSON")
     first.is_cut = True
     first.cut(None)
-    await asyncio.wait_for(second.ready.wait(), 10)
+    await asyncio.wait_for(second.ready.wait(), patience(10))
     await notifier.stop()
     unavailable = "wake-ups of other processes are unavailable; waiters poll until the next try"
     assert [vars(each)["reason"] for each in caplog.records if hasattr(each, "reason")] == [

@@ -17,6 +17,7 @@ from flowfabric.store.sqlite import writer as writer_module
 from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
+from tests.patience import patience
 
 from .helpers import failing, lane, lanes, plain
 
@@ -113,7 +114,7 @@ async def test_a_lock_of_another_process_blocks_the_thread_and_not_the_event_loo
     assert not waiting.done()
     other.execute("COMMIT")
     other.close()
-    assert isinstance(await asyncio.wait_for(waiting, 10), Applied)
+    assert isinstance(await asyncio.wait_for(waiting, patience(10)), Applied)
     assert await lanes(store) == ["a"]
 
 
@@ -183,5 +184,5 @@ async def test_closing_writes_gathered_jobs(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "other.db"))
     queued = store.commit(lane("a"))
     store.writer.stop()
-    assert isinstance(await asyncio.wait_for(asyncio.ensure_future(queued), 10), Applied)
+    assert isinstance(await asyncio.wait_for(asyncio.ensure_future(queued), patience(10)), Applied)
     await store.close()

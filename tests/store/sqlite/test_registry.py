@@ -20,6 +20,7 @@ from flowfabric.plan import Applied
 from flowfabric.store.sqlite.jobs import Execute
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
+from tests.patience import patience
 
 from .helpers import lane, lanes, pragma
 
@@ -115,7 +116,7 @@ async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
             break
         await asyncio.sleep(0.001)
     gate.set()
-    await asyncio.wait_for(closing, 10)
+    await asyncio.wait_for(closing, patience(10))
     await held
     assert all(isinstance(answer, Applied) for answer in await asyncio.gather(*queued))
 
