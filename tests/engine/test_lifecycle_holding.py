@@ -98,8 +98,8 @@ async def test_each_part_of_the_fence_is_compared(engine: Engine, change: str) -
     assert await dump(engine) == before
 
 
-async def test_renewals_need_not_be_told(engine: Engine, clock: ManualClock) -> None:
-    quiet = Engine(engine.store, Settings(renewal_events=False))
+async def test_transitions_omit_the_events_of_renewals(engine: Engine, clock: ManualClock) -> None:
+    quiet = Engine(engine.store, Settings(lease_events="transitions"))
     ident, handle = await running(quiet, worker(ttl_ms=1_000))
     clock.advance(600)
     assert await quiet.renew(handle) == LeaseRenewal(clock() + 1_000, 1)

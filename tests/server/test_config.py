@@ -78,7 +78,7 @@ TABLE: dict[str, Row] = {
     "FF_MAX_CONNECTIONS_PER_ADDRESS": (64, [("1", 1)], U32),
     "FF_SLOW_CLIENT_S": (20, [("1", 1), ("3600", 3_600)], ["0", "3601", "x", ""]),
     "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
-    "FF_LEASE_EVENTS_RENEWALS": (True, [("0", False), ("1", True)], []),
+    "FF_LEASE_EVENTS": ("all", [("transitions", "transitions"), ("off", "off")], ["", "0", "ALL"]),
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
     "FF_METRICS_OPEN": (False, [("1", True), ("0", False)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),
@@ -298,11 +298,9 @@ def test_secrets_are_never_shown() -> None:
 # ---- what reaches the engine
 
 
-@pytest.mark.parametrize("text", ["0", "1"])
-def test_the_engine_hears_whether_renewals_are_told(text: str) -> None:
-    assert load_settings({**LEAST, "FF_LEASE_EVENTS_RENEWALS": text}).engine.renewal_events is (
-        text == "1"
-    )
+@pytest.mark.parametrize("text", ["all", "transitions", "off"])
+def test_the_engine_is_given_the_lease_events_to_write(text: str) -> None:
+    assert load_settings({**LEAST, "FF_LEASE_EVENTS": text}).engine.lease_events == text
 
 
 async def test_retention_ages_match_the_engine_settings(tmp_path: Path) -> None:

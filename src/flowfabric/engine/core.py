@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 from uuid import UUID
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from flowfabric.engine.flows.child_flows import Wake
 from flowfabric.engine.keyed_lock import KeyedLock
 from flowfabric.engine.snapshots import Snapshots
 from flowfabric.engine.telemetry import TelemetrySlot
-from flowfabric.errors import EngineError, TransportError
+from flowfabric.errors import EngineError, TransportError, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
@@ -32,25 +32,30 @@ L = TypeVar("L")
 R = TypeVar("R")
 
 
+LeaseEvents = Literal["all", "transitions", "off"]
+
+
 class Settings(Struct, frozen=True):
     """The settings of a deployment.
 
     A negative `lease_reclaim_grace_ms` switches the automatic requeue off. `retention_completed_ms`
     is the age at which completed, cancelled and skipped executions are removed,
     `retention_failed_ms` that of failed and expired ones; the policy of an execution takes
-    precedence. `renewal_events=False` omits the lease events of renewals, which are most lease
-    events.
+    precedence. `lease_events` is "all", "transitions", which omits the events of renewals, or
+    "off", which omits every lease event.
     """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
     lease_reclaim_grace_ms: int = 5_000
     retention_completed_ms: int = DEFAULT_RETENTION_MS
     retention_failed_ms: int = DEFAULT_FAILED_RETENTION_MS
-    renewal_events: bool = True
+    lease_events: LeaseEvents = "all"
 
     def checked(self) -> Settings:
         for field in ("retention_completed_ms", "retention_failed_ms"):
             validation.whole(getattr(self, field), field, 0, MAX_DURATION_MS)
+        if self.lease_events not in get_args(LeaseEvents):
+            raise invalid("lease_events", "all, transitions or off", self.lease_events)
         return self
 
 

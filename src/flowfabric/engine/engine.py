@@ -13,11 +13,12 @@ from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.engine.events.subscriptions import Event, EventChannel, EventStream
 from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.omitted_events import WithoutEvents
 from flowfabric.engine.operation import operation
 from flowfabric.engine.parts import Parts
 from flowfabric.engine.telemetry import Telemetry
 from flowfabric.engine.workers.steps import Steps
-from flowfabric.model.event import ScannerFilter
+from flowfabric.model.event import LEASE_EVENTS, ScannerFilter
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -37,8 +38,10 @@ class Engine(LocalEngineProtocol):
         loops: BackgroundLoops | None = None,
         seed: int | None = None,
     ) -> None:
-        self.store = store
         self.settings = (settings or Settings()).checked()
+        if self.settings.lease_events == "off":
+            store = WithoutEvents(store, LEASE_EVENTS)
+        self.store = store
         self.loops: BackgroundLoops = loops or NoLoops()
         self.parts = Parts(store, self.settings, seed)
         self._closed = False

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from msgspec import Struct, structs
 
 from flowfabric.engine.background import LoopSettings
-from flowfabric.engine.core import Settings
+from flowfabric.engine.core import LeaseEvents, Settings
 from flowfabric.errors import ConfigError
 from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
 from flowfabric.observe import sentry
@@ -52,7 +52,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     max_connections_per_address: Annotated[int, Variable("64", _u32)]
     slow_client_s: Annotated[int, Variable("20", values.number("u32", 3_600, 1))]
     drain_s: Annotated[int, Variable("15", values.number("u32", 3_600))]
-    lease_events_renewals: Annotated[bool, Variable("1", values.flag)]
+    lease_events: Annotated[LeaseEvents, Variable("all", values.lease_events)]
     metrics: Annotated[bool, Variable("1", values.flag)]
     metrics_open: Annotated[bool, Variable("0", values.flag)]
     log: Annotated[str, Variable("info", str)]
@@ -82,7 +82,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         return Settings(
             retention_completed_ms=self.retention_completed,
             retention_failed_ms=self.retention_failed,
-            renewal_events=self.lease_events_renewals,
+            lease_events=self.lease_events,
         )
 
     def loops(self, defaults: LoopSettings) -> LoopSettings:
@@ -136,9 +136,7 @@ _MEANINGS = {
     ),
     "slow_client_s": "seconds in which the head, and then the body, of a request must arrive",
     "drain_s": "seconds that running requests may take when the server stops",
-    "lease_events_renewals": (
-        "0 writes no lease event for a renewal; most lease events are renewals"
-    ),
+    "lease_events": "all, transitions (no event for a renewal), or off (no lease event at all)",
     "metrics": "0 disables metrics and /metrics; traces are not affected",
     "metrics_open": "1 serves /metrics without a token; it names lanes",
     "log": "log level, then name=level for single loggers",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import cast, get_args
 
 from flowfabric.connect import is_postgres
+from flowfabric.engine.core import LeaseEvents
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.rules.waits.signing_keys import is_secret
@@ -35,6 +37,13 @@ def backend(text: str) -> str:
     if name not in ("sqlite", "postgres"):
         raise ValueError(f"expected sqlite or postgres, got '{text:.40}'")
     return name
+
+
+def lease_events(text: str) -> LeaseEvents:
+    for accepted in get_args(LeaseEvents):
+        if text == accepted:
+            return cast(LeaseEvents, accepted)
+    raise ValueError(f"expected all, transitions or off, got '{text:.40}'")
 
 
 def postgres_url(text: str) -> str:

@@ -65,7 +65,7 @@ class Holder:
         """Renews the lease for its stored duration, whatever duration the handle names."""
         fields = self._leases.fields(handle)
         validation.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
-        renew = renewal.renew(fields, event=self._core.settings.renewal_events)
+        renew = renewal.renew(fields, event=self._core.settings.lease_events == "all")
         listener = self._core.telemetry.listener
         try:
             result: LeaseRenewal = await self._core.run_fenced(fields, renew)

@@ -50,7 +50,7 @@ class NamedCalls:
             plan = renewal.renew_for(
                 attempts.holder(snapshot.execution, self._store.tag),
                 args.lease_ttl_ms,
-                event=self._core.settings.renewal_events,
+                event=self._core.settings.lease_events == "all",
             )
             return Commit(plan, renewed)
 
