@@ -1,0 +1,399 @@
+"""A URL of several hosts: the engine follows the one that writes; nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+import psycopg
+import pytest
+from msgspec import structs
+
+from flowfabric.connect import PostgresBackend
+from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.core import Settings
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError, EngineError, TransportError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.plan import Applied
+from flowfabric.store.postgres import connections, hosts, leader
+from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.hosts import Host, hosts_of, target_of
+from flowfabric.store.postgres.migrate import as_script
+from flowfabric.testing.postgres import PostgresServer, free_port
+from flowfabric.verify.invariants import acknowledged_ends_stand, acknowledged_exist
+from tests.engine.helpers import create, worker
+from tests.replication import UNSAFE, Replica, acknowledge_by_replica, both
+
+from .helpers import OURS, lane, lanes, one, opened, plain, until, world
+
+LISTENERS = """SELECT count(*) FROM pg_stat_activity WHERE application_name = 'flowfabric'
+    AND (query ILIKE 'listen%' OR query LIKE '%pg_notify($1%')"""
+T = TypeVar("T")
+SESSIONS = f"SELECT pid {OURS}"
+TTL_MS = 1_500
+FENCE = "ALTER SYSTEM SET default_transaction_read_only = on"
+UNFENCE = "ALTER SYSTEM RESET default_transaction_read_only"
+
+
+# ---- a replica takes over
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[PostgresServer, Replica]]:
+    """A primary with a migrated database, and its synchronous replica."""
+    with PostgresServer(settings=UNSAFE) as primary:
+        with psycopg.connect(primary.url, autocommit=True) as db:
+            db.execute("CREATE DATABASE ff_pair ENCODING 'UTF8' TEMPLATE template0")
+        with psycopg.connect(primary.url_of("ff_pair"), autocommit=True) as db:
+            db.execute(as_script())
+        with Replica(primary) as replica:
+            acknowledge_by_replica(primary)
+            yield primary, replica
+
+
+@asynccontextmanager
+async def process(url: str, loops: LoopSettings | None = None) -> AsyncIterator[Engine]:
+    """An engine as one process has it, with the loops of its own."""
+    engine = await PostgresBackend.connect(url, settings=Settings(lease_reclaim_grace_ms=0))
+    engine.with_scanners(loops)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+class Load:
+    """Creates and completes executions, and remembers what was acknowledged."""
+
+    def __init__(self) -> None:
+        self.created: set[ExecutionId] = set()
+        self.completed: dict[ExecutionId, bytes | None] = {}
+        self.stopping = False
+        self.failures: list[str] = []
+
+    async def answered(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The answer, however often the call must be repeated."""
+        while True:
+            try:
+                return await call()
+            except EngineError as error:
+                if not error.retryable:
+                    raise
+                self.failures.append(str(error))
+                await asyncio.sleep(0.05)
+
+    async def create(self, engine: Engine) -> None:
+        """A third of the executions are delayed, so that a timer must move them."""
+        number = 0
+        while not self.stopping:
+            number += 1
+            due = await self.answered(engine.store.now_ms) + 300 if number % 3 == 0 else None
+            args = CreateExecutionArgs(
+                execution_id=ExecutionId.solo("default"),
+                input_payload=b"%d" % number,
+                delay_until=due,
+            )
+            await self.answered(partial(engine.create_execution, args))
+            self.created.add(args.execution_id)
+            await asyncio.sleep(0.005)
+
+    async def work(self, engine: Engine, number: int) -> None:
+        while not self.stopping or len(self.completed) < len(self.created):
+            try:
+                claimed = await engine.claim_many(
+                    "default", (), worker(number, TTL_MS, max_wait_ms=200), 4
+                )
+                for work in claimed:
+                    await engine.complete(work.handle, work.input_payload)
+                    self.completed[work.execution_id] = work.input_payload
+            except EngineError as error:
+                if not error.retryable and "lease" not in error.code:
+                    raise
+                self.failures.append(str(error))
+                await asyncio.sleep(0.02)
+
+    async def follow(self, engine: Engine, ended: set[ExecutionId]) -> None:
+        """Receives completions, from the last cursor on when the subscription breaks."""
+        cursor = b""
+        while True:
+            try:
+                async for event in await engine.subscribe_completion(cursor):
+                    ended.add(event.execution_id)
+                    cursor = event.cursor
+            except EngineError as error:
+                if not error.retryable:
+                    raise
+            await asyncio.sleep(0.05)
+
+
+async def progress(load: Load, by: int = 20) -> float:
+    """The time until so many more executions were completed."""
+    began, before = time.monotonic(), len(load.completed)
+    await until(lambda: len(load.completed) >= before + by)
+    return time.monotonic() - began
+
+
+@asynccontextmanager
+async def under_load(engines: Sequence[Engine]) -> AsyncIterator[Load]:
+    """Leaves when all that was created is completed."""
+    load, ended = Load(), set[ExecutionId]()
+    following = asyncio.create_task(load.follow(engines[-1], ended))
+    async with asyncio.TaskGroup() as tasks:
+        for number, engine in enumerate(engines):
+            tasks.create_task(load.create(engine))
+            tasks.create_task(load.work(engine, number))
+        await progress(load)
+        try:
+            yield load
+        finally:
+            load.stopping = True
+    await until(lambda: following.done() or ended >= load.completed.keys())
+    following.cancel()
+    await asyncio.wait({following})
+
+
+async def check_nothing_is_lost(engine: Engine, load: Load) -> None:
+    found = await world(engine)
+    lost = [
+        *acknowledged_exist(found, load.created),
+        *acknowledged_ends_stand(found, load.completed),
+    ]
+    assert lost == [] and len(load.completed) >= len(load.created)
+
+
+async def check_it_lives_on(server: PostgresServer, engines: Sequence[Engine]) -> None:
+    """One engine leads, and all listen there again."""
+    await until(lambda: [engine.loops.leads for engine in engines].count(True) == 1)
+    await until(lambda: all(engine.store.notifier.is_listening for engine in engines))
+    with plain(server.url_of("ff_pair")) as db:
+        await until(lambda: one(db, LISTENERS) == len(engines))
+    heard = engines[1].store.notifier.received
+    await create(engines[0])
+    await until(lambda: engines[1].store.notifier.received > heard)
+
+
+async def test_a_killed_primary_is_replaced_by_its_replica(
+    pair: tuple[PostgresServer, Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = pair
+    monkeypatch.setattr(leader, "ASK_EVERY_S", 0.2)
+    url = both(primary, replica, "ff_pair", "?target_session_attrs=read-write")
+    async with process(url) as first, process(url) as second, asyncio.timeout(60):
+        engines = (first, second)
+        async with under_load(engines) as load:
+            await asyncio.to_thread(primary.crash)
+            await asyncio.to_thread(replica.promote)
+            assert await progress(load) < 8
+        await check_it_lives_on(replica, engines)
+        await check_nothing_is_lost(first, load)
+        assert load.failures, "calls were on their way when the primary was killed"
+
+
+@pytest.mark.nightly
+async def test_a_fenced_primary_is_left_while_it_runs(
+    pair: tuple[PostgresServer, Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = pair
+    monkeypatch.setattr(leader, "ASK_EVERY_S", 0.2)
+    url = both(primary, replica, "ff_pair")
+    async with process(url) as first, process(url) as second, asyncio.timeout(60):
+        engines = (first, second)
+        async with under_load(engines) as load:
+            with plain(primary.url) as db:
+                db.execute(FENCE)
+                db.execute("SELECT pg_reload_conf()")
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(replica.promote)
+            assert await progress(load) < 8
+        await check_it_lives_on(replica, engines)
+        await check_nothing_is_lost(first, load)
+
+
+# ---- a server that refuses writes
+
+
+@contextmanager
+def fenced(server: PostgresServer) -> Iterator[None]:
+    def execute(change: str) -> None:
+        with psycopg.connect(server.url, autocommit=True) as db:
+            db.execute(change)
+            db.execute("SELECT pg_reload_conf()")
+
+    execute(FENCE)
+    try:
+        yield
+    finally:
+        execute(UNFENCE)
+
+
+async def test_a_refused_write_is_repeated_where_writes_are_taken(
+    own_server: PostgresServer, on_own_server: Options
+) -> None:
+    options = structs.replace(
+        on_own_server, url=both(own_server, own_server, "ff_own"), writers=1, readers=1
+    )
+    async with opened(options) as store:
+        await store.commit(lane("a"))
+        assert await lanes(store) == ["a"]
+        await until(lambda: store.notifier.is_listening)
+        with plain(on_own_server) as db:
+            before = {row[0] for row in db.execute(SESSIONS).fetchall()}
+            assert len(before) == 3, "a writer, a reader and the listener"
+            with fenced(own_server):
+                committing = asyncio.ensure_future(store.commit(lane("b")))
+                await until(lambda: not store.notifier.is_listening)
+                await asyncio.sleep(0.1)
+                assert not committing.done()
+            assert isinstance(await committing, Applied)
+            assert await lanes(store) == ["a", "b"]
+            await until(lambda: store.notifier.is_listening)
+            after = {row[0] for row in db.execute(SESSIONS).fetchall()}
+            assert not after & before
+
+
+async def test_no_host_that_takes_writes_is_a_retryable_error(
+    own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "RECONNECT_FOR_S", 0.2)
+    options = structs.replace(on_own_server, url=both(own_server, own_server, "ff_own"))
+    async with opened(options) as store:
+        with fenced(own_server):
+            await asyncio.sleep(0.1)
+            with pytest.raises(TransportError) as caught:
+                await store.commit(lane("a"))
+            assert caught.value.retryable and not caught.value.doubtful
+            assert "127.0.0.1" in str(caught.value)
+        assert isinstance(await store.commit(lane("a")), Applied)
+
+
+# ---- several hosts
+
+
+@contextmanager
+def silent_host() -> Iterator[int]:
+    """The port of a host that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+async def test_hosts_that_refuse_or_keep_silent_are_passed_over(options: Options) -> None:
+    parts = urlsplit(options.url)
+    with silent_host() as silent:
+        url = (
+            f"postgresql://{parts.username}@127.0.0.1:{free_port()},127.0.0.1:{silent},"
+            f"127.0.0.1:{parts.port}{parts.path}"
+        )
+        began = time.monotonic()
+        async with opened(structs.replace(options, url=url)) as store:
+            assert isinstance(await store.commit(lane("a")), Applied)
+            assert await lanes(store) == ["a"]
+        assert time.monotonic() - began < connections.CONNECT_TIMEOUT_S
+
+
+async def test_errors_name_all_hosts_and_no_password() -> None:
+    url = f"postgresql://keeper:hunter2@127.0.0.1:{free_port()},[::1]:{free_port()}/any"
+    with pytest.raises(TransportError) as caught:
+        await PostgresBackend.connect(url)
+    text = "".join(traceback.format_exception(caught.value))
+    assert f"{url.replace('keeper:hunter2@', '')}" in str(caught.value)
+    assert "hunter2" not in text and caught.value.retryable
+
+
+async def test_a_wrong_password_says_more_than_a_host_that_is_down() -> None:
+    async def refuse(host: Host) -> Any:
+        if host.port == 1:
+            raise ConnectionRefusedError
+        raise asyncpg.InvalidPasswordError("no")
+
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await hosts.connect_to_first([Host("a", 1), Host("b", 2), Host("c", 1)], refuse)
+
+
+async def test_of_two_connections_one_is_ended(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "HEAD_START_S", 0.0)
+    made: list[asyncpg.Connection] = []
+    ready = asyncio.Event()
+
+    async def open_both(_: Host) -> asyncpg.Connection:
+        made.append(await asyncpg.connect(options.url))
+        if len(made) == 2:
+            ready.set()
+        await ready.wait()
+        return made[-1] if made[0].is_closed() else made.pop(0)
+
+    kept = await hosts.connect_to_first([Host("a", 1), Host("b", 2)], open_both)
+    assert not kept.is_closed() and all(other.is_closed() for other in made)
+    await kept.close()
+
+
+async def test_a_socket_notices_a_host_that_is_gone(options: Options) -> None:
+    connection = await connections.connect(options)
+    sock = connection._transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
+    await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("postgresql://u:a,b@h1:1,h2/db", [("h1", 1), ("h2", None)]),
+        ("postgresql://h1,h2/db?port=7", [("h1", None), ("h2", None)]),
+        ("postgresql:///db?host=h1,h2&port=1,2", [("h1", 1), ("h2", 2)]),
+        ("postgresql:///db?host=h1,h2&port=7", [("h1", 7), ("h2", 7)]),
+        ("postgresql://[::1]:1,%2Frun%2Fpg/db", [("::1", 1), ("/run/pg", None)]),
+        ("postgresql:///db?host=/run/a,/run/b", [("/run/a", None), ("/run/b", None)]),
+        ("postgresql:///db", []),
+    ],
+)
+def test_the_hosts_of_a_url(url: str, named: list[tuple[str, int | None]]) -> None:
+    assert [(host.name, host.port) for host in hosts_of(url)] == named
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h1:1,h2:99999/db",
+        "postgresql://h1,,h2/db",
+        "postgresql:///db?host=a,b,c&port=1,2",
+        "postgresql://h1,h2/db?target_session_attrs=prefer-standby",
+    ],
+)
+def test_a_bad_list_of_hosts_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="url: "):
+        Options(url).checked()
+    with pytest.raises(ConfigError, match="url: "):
+        Options("postgresql://h/db", pooler=True, listen_url=url).checked()
+
+
+def test_several_hosts_are_asked_for_the_one_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = "postgresql://h1,h2/db"
+    assert target_of(several) == "read-write" and target_of("postgresql://h1/db") is None
+    assert target_of(f"{several}?target_session_attrs=any") == "any"
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "primary")
+    assert target_of(several) == "primary"
+
+
+def test_a_direct_url_is_not_shown_with_its_password() -> None:
+    options = Options(
+        "postgresql://u:hunter2@pooler/db",
+        pooler=True,
+        listen_url="postgresql://u:hunter2@h1,h2/db",
+    ).checked()
+    assert "hunter2" not in repr(options) and "h1,h2" in repr(options)
+    assert options.listens and not options.direct.pooler and options.direct.url.endswith("h2/db")
+    with pytest.raises(ConfigError, match="listen_url"):
+        structs.replace(options, pooler=False).checked()
