@@ -19,9 +19,11 @@ from flowfabric.loops.leader_only import LeaderOnly
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock
+from flowfabric.store.migration_steps import Report, no_report
 
 if TYPE_CHECKING:
     from flowfabric.store.postgres.connections import Options
+    from flowfabric.store.postgres.migrate import Kind
     from flowfabric.store.postgres.store import PostgresStore
 
 LOOP_READERS = 4
@@ -155,15 +157,17 @@ def postgres_options(url: str, **tuning: Any) -> Options:
     return Options(url, **tuning).checked()
 
 
-async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
-    """Applies what is missing; the titles of what was applied."""
+async def migrate_postgres(
+    url: str, kind: Kind | None = None, *, report: Report = no_report, **tuning: Any
+) -> list[str]:
+    """Applies what is missing; the titles of what was applied. `report` follows long ones."""
     options = postgres_options(url, **tuning)
     from flowfabric.store.postgres.store import PostgresStore
 
-    return await PostgresStore(options).migrate(kind)
+    return await PostgresStore(options).migrate(kind, report)
 
 
-def migration_script(kind: Any = None, schema: str = "public") -> str:
+def migration_script(kind: Kind | None = None, schema: str = "public") -> str:
     options = postgres_options("postgresql://localhost/", schema=schema)
     from flowfabric.store.postgres.migrate import as_script
 

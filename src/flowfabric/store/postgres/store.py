@@ -14,6 +14,7 @@ from flowfabric.model.queue_stats import LongWriter
 from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.batching import Sweep, chunks, selection
 from flowfabric.store.clock import Clock, Ratchet
+from flowfabric.store.migration_steps import Report, no_report
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.batch_runner import BatchRunner, Shape
@@ -120,10 +121,12 @@ class PostgresStore:
         """Applies missing migrations; returns their titles, or None."""
         return ", ".join(await self.migrate()) or None
 
-    async def migrate(self, kind: Kind | None = None) -> list[str]:
-        connection = await connections.connect(self.options)
+    async def migrate(self, kind: Kind | None = None, report: Report = no_report) -> list[str]:
+        """A statement may take as long as it needs."""
+        options = self.options.direct
+        connection = await connections.connect(options, watched=True)
         try:
-            return await migrate(connection, kind)
+            return await migrate(connection, kind, report, keeps_session=not options.pooler)
         except Exception as error:
             raise as_engine_error(error) from error
         finally:
