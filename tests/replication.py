@@ -9,8 +9,8 @@ import psycopg
 from flowfabric.testing.postgres import PostgresServer
 
 PATIENCE_S = 30.0
-UNSAFE = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "max_connections": "60"}
-"""What may be left out where the machine itself does not fail."""
+UNSAFE = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
+"""Only the machine's own failure would need these."""
 
 
 class Replica(PostgresServer):

@@ -1,7 +1,7 @@
-"""Applies the long migration in forks of this process: migrating_child URL [once].
+"""Applies the long migration in forks of this process: migrating_child URL [SIZE].
 
 Each fork but the last is killed, with SIGKILL, at another statement. A line tells of each. With
-`once`, the process applies it itself.
+a size of batches, the process applies it itself.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 import asyncpg
+from msgspec import structs
 
 from flowfabric.connect import migrate_postgres
 from flowfabric.store.postgres import migrate as migrate_module
 from flowfabric.store.postgres.migrate import Migration, shipped
-from tests.store.long_migration import SQL, deaths, die, forked, wished
+from tests.store.long_migration import BATCH_SIZE, SQL, deaths, die, forked, wished
 
 SHIPPED = shipped()
 LONG = Migration(SHIPPED[-1].version + 1, "pre", "long", SQL)
@@ -45,16 +46,20 @@ def doomed(words: str, skip: int, how: str) -> None:
         setattr(asyncpg.Connection, name, watched(getattr(asyncpg.Connection, name)))
 
 
-def apply(url: str, death: tuple[str, int, str] | None) -> None:
-    migrate_module.shipped = lambda: [*SHIPPED, LONG]
+def apply(url: str, death: tuple[str, int, str] | None, migration: Migration = LONG) -> None:
+    migrate_module.shipped = lambda: [*SHIPPED, migration]
     if death is not None:
         doomed(*death)
     asyncio.run(migrate_postgres(url))
 
 
+def in_batches_of(size: int) -> Migration:
+    return structs.replace(LONG, sql=LONG.sql.replace(f") {BATCH_SIZE}\n", f") {size}\n"))
+
+
 def main(url: str, *once: str) -> None:
     if once:
-        apply(url, None)
+        apply(url, None, in_batches_of(int(once[0])))
         return
     for death in deaths():
         print(forked(partial(apply, url, death)), *death, flush=True)

@@ -131,7 +131,7 @@ async def test_an_index_that_a_crash_left_invalid_is_built_again(
     await migrated_up_to("_build", url, monkeypatch)
     with plain(url, autocommit=False) as reader, plain(url) as db:
         reader.execute("UPDATE ff_exec_core SET priority = 0 WHERE false")
-        child = await start(url, "once")
+        child = await start(url, str(BATCH_SIZE))
         await until(lambda: one(db, BUILDING))
         child.send_signal(signal.SIGKILL)
         await child.wait()
@@ -283,11 +283,11 @@ def test_the_command_prints_its_progress(url: str, ahead: None) -> None:
 
 
 COPY = """INSERT INTO ff_exec_core (partition_key, execution_id, {columns})
-    SELECT n % 256, gen_random_uuid(), {columns} FROM ff_exec_core, generate_series(1, %s) AS n"""
+    SELECT n %% 256, gen_random_uuid(), {columns} FROM ff_exec_core, generate_series(1, %s) AS n"""
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_a_million_rows_are_migrated_by_processes_that_are_killed(url: str) -> None:
     engine = await PostgresBackend.connect(url)
     ident = await create(engine)
@@ -303,9 +303,9 @@ async def test_a_million_rows_are_migrated_by_processes_that_are_killed(url: str
     chance, kills = random.Random(7), 0
     async with traffic(url):
         while True:
-            child = await start(url, "once")
+            child = await start(url, "5000")
             try:
-                async with asyncio.timeout(chance.uniform(1, 10)):
+                async with asyncio.timeout(chance.uniform(1, 5)):
                     assert await child.wait() == 0
                 break
             except TimeoutError:
