@@ -256,6 +256,22 @@ async def test_a_mistake_in_a_step_is_told(url: str, monkeypatch: pytest.MonkeyP
         await migrate_postgres(url)
 
 
+async def test_limits_of_the_role_do_not_end_the_building_of_an_index(
+    url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrated_up_to("_build", url, monkeypatch)
+    with plain(url, autocommit=False) as writer, plain(url) as db:
+        writer.execute("UPDATE ff_exec_core SET priority = 0 WHERE false")
+        migrating = asyncio.ensure_future(
+            migrate_postgres(f"{url}?statement_timeout=700ms&lock_timeout=700ms")
+        )
+        await until(lambda: one(db, BUILDING))
+        await asyncio.sleep(1)
+        writer.rollback()
+        assert await migrating == [LONG.title]
+        assert one(db, VALID) is True
+
+
 async def test_a_pooler_cannot_hold_the_lock_of_a_migration(url: str, ahead: None) -> None:
     with pytest.raises(ConfigError, match="not of a pooler"):
         await migrate_postgres(url, pooler=True)

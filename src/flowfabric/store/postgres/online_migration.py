@@ -35,6 +35,8 @@ LOCK_TIMEOUT_MS = 300
 """Statements of the traffic queue behind a lock that is waited for."""
 MAX_TRIES = 200
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
+NO_LIMITS = "SET statement_timeout = 0; SET lock_timeout = 0"
+"""A role may have limits that an index of a large table exceeds."""
 PROGRESS = """CREATE TABLE IF NOT EXISTS ff_migration_progress (
     version bigint PRIMARY KEY, step bigint NOT NULL, after_key text NOT NULL,
     changed bigint NOT NULL, checksum text NOT NULL)"""
@@ -62,15 +64,12 @@ class Steps(Struct, frozen=True):
 
 @asynccontextmanager
 async def sole_migrator(connection: asyncpg.Connection) -> AsyncIterator[None]:
-    """The lock ends with the session, and so with the process."""
+    """After an error the lock ends with the session, as when the process is killed."""
     sql = f"SELECT pg_try_advisory_lock({LOCK})"
     while not await connection.fetchval(sql):  # noqa: ASYNC110
         await asyncio.sleep(ASK_EVERY_S)
-    try:
-        yield
-    finally:
-        if not connection.is_closed():
-            await connection.execute(f"SELECT pg_advisory_unlock({LOCK})")
+    yield
+    await connection.execute(f"SELECT pg_advisory_unlock({LOCK})")
 
 
 class OnlineMigration:
@@ -81,6 +80,7 @@ class OnlineMigration:
 
     async def apply(self) -> None:
         """Continues where the last process stopped."""
+        await self._connection.execute(NO_LIMITS)
         await self._connection.execute(PROGRESS)
         self._position = await self._saved()
         for step in self._steps[self._position.done :]:
@@ -124,7 +124,7 @@ class OnlineMigration:
         """Smaller after a lock timeout. False when no rows are left."""
         at = self._position
         async with self._transaction():
-            size = max(step.size >> attempt, SMALLEST_BATCH)
+            size = max(step.size >> attempt, min(step.size, SMALLEST_BATCH))
             upto = await self._connection.fetchval(
                 step.last_of_batch(_literal(step.keys), at.after, size)
             )
