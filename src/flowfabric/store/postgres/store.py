@@ -289,7 +289,10 @@ class PostgresStore:
                 async with self._readers.lend() as connection:
                     return await work(connection)
             except Exception as error:
-                if attempt < MAX_TRIES - 1 and (must_reconnect(error) or is_conflict(error)):
+                lost = must_reconnect(error)
+                if lost:  # the next server has another clock
+                    self.server_clock.expire()
+                if attempt < MAX_TRIES - 1 and (lost or is_conflict(error)):
                     continue
                 raise as_engine_error(error) from error
         raise AssertionError("the last try returns or raises")
