@@ -53,7 +53,8 @@ def run(
     elif wanted is not None or schema != "public":
         raise ConfigError("url: --kind and --schema are for Postgres")
     else:
-        applied = [title for title in [migrate_sqlite(sqlite_path(url), report)] if title]
+        told = migrate_sqlite(sqlite_path(url), report)
+        applied = told.split(", ") if told else []
     show(*([f"applied {title}" for title in applied] or ["the database is up to date"]))
     return 0
 
