@@ -30,6 +30,7 @@ PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test
 # The pure tests come first, once, under the coverage gate. The others run four at a time on two cores,
 # since many wait for processes that they start, or for Postgres.
 test: venv
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || echo "no pgbouncer here: the tests of tests/store/postgres/test_pooler.py that need one are left out"
 	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 	$(BIN)/pytest -n 4 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))

@@ -130,11 +130,12 @@ def test_the_command_that_continues() -> None:
         resume_command(given, Position(1, "17-3"))
         == f"flowfabric tail '{IDENT}' --db=jobs.db --after=1:17-3"
     )
-    given = TailOptions(IDENT, "postgresql://me:secret@there/db", 1, None, True, False, True)
-    assert (
-        resume_command(given, Position(1, "17-3"))
-        == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
-    )
+    for url in ("postgresql://me:secret@there,then/db", "postgresql:///db?user=me&password=secret"):
+        given = TailOptions(IDENT, url, 1, None, True, False, True)
+        assert (
+            resume_command(given, Position(1, "17-3"))
+            == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
+        )
 
 
 # ---- reading and following, on every store

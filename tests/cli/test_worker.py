@@ -17,6 +17,7 @@ import pytest
 
 from flowfabric import App, memory_engine
 from flowfabric.cli.app_loader import parse_target
+from flowfabric.cli.worker import shown_url
 from flowfabric.errors import ConfigError
 from flowfabric.server.lifecycle import serve
 from tests.cli.commands import flowfabric
@@ -72,6 +73,12 @@ def wait_for(there: Callable[[], bool]) -> None:
     while not there():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_the_url_is_shown_without_its_password() -> None:
+    url = "postgresql://me:secret@there:1,then:2/jobs?target_session_attrs=read-write"
+    assert shown_url(url) == "postgresql://there:1,then:2/jobs"
+    assert shown_url("sqlite:///ff.db") == "sqlite:///ff.db"
 
 
 async def test_a_stopping_worker_finishes_its_tasks(folder: Path) -> None:

@@ -1,21 +1,33 @@
-"""`flowfabric migrate`: migrates a Postgres database to this release, or prints the script."""
+"""`flowfabric migrate`: migrates a database to this release, or prints the script for Postgres."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import time
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import typer
 
 from flowfabric.cli.text import show
-from flowfabric.connect import migrate_postgres, migration_script
+from flowfabric.connect import (
+    is_http,
+    is_postgres,
+    migrate_postgres,
+    migrate_sqlite,
+    migration_script,
+    sqlite_path,
+)
 from flowfabric.errors import ConfigError
+from flowfabric.store.migration_steps import Progress
 
-KINDS = ("pre", "post")
+TELL_EVERY_S = 1.0
 
 
 def run(
-    url: Annotated[str, typer.Argument(help="postgresql://user@host/database")] = "",
+    url: Annotated[
+        str, typer.Argument(help="postgresql://user@host/database or sqlite:///path")
+    ] = "",
     kind: Annotated[
         str | None,
         typer.Option(help="Only pre (before the new code) or only post (after the old code)."),
@@ -25,16 +37,45 @@ def run(
     ] = False,
     schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
 ) -> int:
-    """Migrates a Postgres database to this release. Repeating it is safe."""
-    if kind is not None and kind not in KINDS:
-        raise ConfigError(f"kind: expected pre or post, got {kind!r}")
+    """Migrates a database to this release. Repeating it is safe."""
+    wanted = _kind(kind)
     if sql:
-        print(migration_script(kind, schema), end="")
+        print(migration_script(wanted, schema), end="")
         return 0
-    if not url:
+    if not url or is_http(url):
         raise ConfigError(
-            "url: expected postgresql://user@host/database, or --sql to print the script"
+            "url: expected postgresql://user@host/database or sqlite:///path, "
+            "or --sql to print the script for Postgres"
         )
-    applied = asyncio.run(migrate_postgres(url, kind, schema=schema))
+    report = _reporter()
+    if is_postgres(url):
+        applied = asyncio.run(migrate_postgres(url, wanted, report=report, schema=schema))
+    elif wanted is not None or schema != "public":
+        raise ConfigError("url: --kind and --schema are for Postgres")
+    else:
+        told = migrate_sqlite(sqlite_path(url), report)
+        applied = told.split(", ") if told else []
     show(*([f"applied {title}" for title in applied] or ["the database is up to date"]))
     return 0
+
+
+def _kind(text: str | None) -> Literal["pre", "post"] | None:
+    kinds: dict[str | None, Literal["pre", "post"] | None]
+    kinds = {None: None, "pre": "pre", "post": "post"}
+    if text not in kinds:
+        raise ConfigError(f"kind: expected pre or post, got {text!r}")
+    return kinds[text]
+
+
+def _reporter() -> Callable[[Progress], None]:
+    """Prints a line when a step begins or ends, and one in between every second."""
+    last, step = 0.0, 0
+
+    def report(progress: Progress) -> None:
+        nonlocal last, step
+        now = time.monotonic()
+        if progress.step != step or now - last >= TELL_EVERY_S:
+            show(str(progress))
+            last, step = now, progress.step
+
+    return report

@@ -144,11 +144,16 @@ def start_position(attempt: int | None, after: str | None) -> Position:
     return Position(int(named) if colon else attempt or 0, cursor)
 
 
+def _has_password(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.password is not None or "password=" in parts.query
+
+
 def resume_command(given: TailOptions, position: Position) -> str:
     """The command that continues after the last frame shown, without the database password."""
     command = ["flowfabric", "tail", given.execution]
     if given.url is not None:
-        command.append(f"--db={given.url if urlsplit(given.url).password is None else 'URL'}")
+        command.append(f"--db={'URL' if _has_password(given.url) else given.url}")
     if given.attempt is None:
         command.append(f"--after={position.attempt}:{position.after}")
     else:

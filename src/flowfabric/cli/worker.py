@@ -123,7 +123,7 @@ def say(text: str) -> None:
 
 def shown_url(url: str) -> str:
     """The URL without user and password."""
-    return f"postgresql://{postgres_options(url).shown}" if is_postgres(url) else url
+    return postgres_options(url).shown if is_postgres(url) else url
 
 
 async def serve(

@@ -15,7 +15,7 @@ from flowfabric.connect.postgres import (
     postgres_engine,
     postgres_options,
 )
-from flowfabric.connect.sqlite import SqliteBackend, sqlite_engine
+from flowfabric.connect.sqlite import SqliteBackend, migrate_sqlite, sqlite_engine
 from flowfabric.connect.urls import check_settings, is_http, is_in_memory, is_postgres, sqlite_path
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
@@ -50,6 +50,7 @@ __all__ = [
     "look_at_store",
     "memory_engine",
     "migrate_postgres",
+    "migrate_sqlite",
     "migration_script",
     "postgres_engine",
     "postgres_options",

@@ -19,9 +19,11 @@ from flowfabric.loops.leader_only import LeaderOnly
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock
+from flowfabric.store.migration_steps import Report, no_report
 
 if TYPE_CHECKING:
     from flowfabric.store.postgres.connections import Options
+    from flowfabric.store.postgres.migrate import Kind
     from flowfabric.store.postgres.store import PostgresStore
 
 LOOP_READERS = 4
@@ -34,6 +36,15 @@ POSTGRES_LOOPS = LoopSettings(
     pending_waitpoint_ms=15_000,
 )
 """Longer than on SQLite: other processes announce what is due soon."""
+POLLING_LOOPS = structs.replace(
+    POSTGRES_LOOPS,
+    lease_expiry_ms=1_000,
+    delayed_promoter_ms=1_000,
+    attempt_timeout_ms=1_000,
+    execution_deadline_ms=1_000,
+    suspension_timeout_ms=1_000,
+)
+"""Behind a pooler nothing is announced."""
 
 
 class PostgresLoops:
@@ -56,11 +67,13 @@ class PostgresLoops:
             return False
         from flowfabric.store.postgres.leader import Election
 
-        store, engine_settings, loops = self._store, engine.settings, settings or POSTGRES_LOOPS
+        store, engine_settings = self._store, engine.settings
+        loops = settings or (POSTGRES_LOOPS if store.options.listens else POLLING_LOOPS)
         self.thread = LoopThread(
             lambda: nullcontext(
                 LeaderOnly(
-                    Election(store.options), lambda: _supervised(store, engine_settings, loops)
+                    Election(store.options.direct),
+                    lambda: _supervised(store, engine_settings, loops),
                 )
             )
         )
@@ -95,12 +108,12 @@ class PostgresBackend:
         clock: Clock | None = None,
         **tuning: Any,
     ) -> Engine:
-        """Opens postgresql://user@host/database. The schema must exist (`flowfabric migrate URL`),
-        or say migrate=True.
+        """Opens postgresql://user@host/database; several hosts are separated by commas. The schema
+        must exist (`flowfabric migrate URL`), or say migrate=True.
 
         Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this
-        many connections, and
-        pooler=True behind a transaction-mode pooler.
+        many connections, pooler=True behind a transaction-mode pooler, and listen_url, the URL of
+        the server behind it.
         """
         options = postgres_options(url, **tuning)
         from flowfabric.store.postgres.store import PostgresStore
@@ -144,15 +157,17 @@ def postgres_options(url: str, **tuning: Any) -> Options:
     return Options(url, **tuning).checked()
 
 
-async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
-    """Applies what is missing; the titles of what was applied."""
+async def migrate_postgres(
+    url: str, kind: Kind | None = None, *, report: Report = no_report, **tuning: Any
+) -> list[str]:
+    """Applies what is missing; the titles of what was applied. `report` follows long ones."""
     options = postgres_options(url, **tuning)
     from flowfabric.store.postgres.store import PostgresStore
 
-    return await PostgresStore(options).migrate(kind)
+    return await PostgresStore(options).migrate(kind, report)
 
 
-def migration_script(kind: Any = None, schema: str = "public") -> str:
+def migration_script(kind: Kind | None = None, schema: str = "public") -> str:
     options = postgres_options("postgresql://localhost/", schema=schema)
     from flowfabric.store.postgres.migrate import as_script
 

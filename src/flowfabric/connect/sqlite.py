@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from flowfabric.connect.urls import check_settings
@@ -16,8 +16,15 @@ from flowfabric.engine.telemetry import Telemetry
 from flowfabric.errors import ConfigError, RequiresDevMode
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
+from flowfabric.store.clock import system_clock
+from flowfabric.store.migration_steps import Report, no_report
+from flowfabric.store.sqlite.errors import SQLITE_ERRORS
+from flowfabric.store.sqlite.migrate import migrate
+from flowfabric.store.sqlite.opening import cannot_open
+from flowfabric.store.sqlite.read_only import require_file
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore, StoreSettings
+from flowfabric.store.sqlite.uri import ConnectionSettings, connect, parse_target
 
 DEV_MODE = "FF_DEV_MODE"
 
@@ -78,6 +85,19 @@ class SqliteBackend:
         cls, path: str, pool_size: int = DEFAULT_POOL_SIZE, wal: bool = True, **more: Any
     ) -> Engine:
         return await cls.new(path, pool_size=pool_size, wal=wal, **more)
+
+
+def migrate_sqlite(path: str, report: Report = no_report) -> str | None:
+    """Applies what is missing to an existing file; the titles, or None.
+
+    Opening the file does the same, without a report.
+    """
+    target = require_file(parse_target(path))
+    try:
+        with closing(connect(target, ConnectionSettings())) as db:
+            return migrate(db, target.shown, system_clock(), report)
+    except SQLITE_ERRORS as error:
+        raise cannot_open(error, f"cannot migrate {target.shown}", "protocol") from error
 
 
 def sqlite_engine(

@@ -107,21 +107,16 @@ class PostgresServer:
         self._data.mkdir(mode=0o700)
         if self._user is not None:
             shutil.chown(self._data, self._user)
-        command = [
-            str(self._bin / "initdb"),
-            "-D",
-            str(self._data),
-            "-U",
-            "postgres",
-            "--auth=trust",
-            "--encoding=UTF8",
-        ]
-        command += ["--locale=C", "--no-sync"]
+        command = self._init_command()
         done = subprocess.run(
             command, capture_output=True, user=self._user, env=_plain_env(), cwd="/"
         )
         if done.returncode:
-            raise RuntimeError(f"initdb failed: {done.stderr.decode(errors='replace')}")
+            raise RuntimeError(f"{command[0]} failed: {done.stderr.decode(errors='replace')}")
+
+    def _init_command(self) -> list[str]:
+        command = [str(self._bin / "initdb"), "-D", str(self._data), "-U", "postgres"]
+        return [*command, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
 
     def _await_ready(self) -> None:
         """Reads the state the server writes down: its port opens before recovery has ended."""
@@ -131,7 +126,7 @@ class PostgresServer:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 break
-            if status.exists() and status.read_text().rstrip().endswith("ready"):
+            if status.exists() and status.read_text().rstrip().endswith(("ready", "standby")):
                 return
             time.sleep(0.01)
         raise RuntimeError(f"postgres did not start:\n{self.log[-2000:]}")

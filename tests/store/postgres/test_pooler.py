@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import psycopg
 import pytest
 from msgspec import structs
 
 from flowfabric.connect import PostgresBackend
 from flowfabric.engine.background import LoopSettings
-from flowfabric.errors import TransportError
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow import GraphEdge, SubmitFlowArgs
+from flowfabric.store.postgres import poller
 from flowfabric.store.postgres.connections import WRITER_SETTINGS, Options
-from flowfabric.testing.postgres import free_port
+from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.store.wakeups import Wakeups
+from tests import pgbouncer as bouncer
 from tests.engine.helpers import claim, create, running, state, worker
+from tests.pgbouncer import PgBouncer
 
-from .helpers import engine_on, one, plain, until, world
+from .helpers import PATIENCE_S, engine_on, one, opened, plain, until, world
 
 POOLED = 2
+SLACK_S = 1.5
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 
 @pytest.fixture
@@ -111,51 +119,94 @@ async def test_a_waiting_claim_is_woken_by_its_own_process(pooled: Options) -> N
             assert await waiting is not None
 
 
+# ---- without notifications
+
+
+async def test_a_commit_of_another_process_is_seen_within_a_second(pooled: Options) -> None:
+    async with engine_on(pooled) as here, engine_on(pooled) as there:
+        waiting = asyncio.ensure_future(here.claim("default", (), worker(max_wait_ms=60_000)))
+        await until(lambda: ("ready", "default") in here.store.hub.waiters)
+        for _ in range(3):
+            began = time.monotonic()
+            await create(there)
+            assert await waiting is not None
+            assert time.monotonic() - began < poller.POLL_S + SLACK_S
+            waiting = asyncio.ensure_future(here.claim("default", (), worker(max_wait_ms=60_000)))
+        await create(there)
+        await waiting
+
+
+async def test_no_statement_is_sent_while_nothing_waits(
+    pooled: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poller, "POLL_S", 0.01)
+    async with opened(pooled) as store:
+        await asyncio.sleep(0.1)
+        assert await on_every_session_query(store) == set()
+        with store.hub.waiter(("ready", "default")) as waiter:
+            assert await waiter.wait(PATIENCE_S)
+            assert await on_every_session_query(store) == {poller.SNAPSHOT}
+
+
+async def on_every_session_query(store: PostgresStore) -> set[str]:
+    """The last statement of each reader that is connected."""
+    with plain(store.options) as db:
+        rows = db.execute(
+            "SELECT query FROM pg_stat_activity WHERE datname = current_database() "
+            "AND query LIKE '%pg_current_snapshot%' AND pid <> pg_backend_pid()"
+        ).fetchall()
+    return {row[0] for row in rows}
+
+
+async def test_a_poll_that_fails_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "POLL_S", 0.001)
+    hub, answers = Wakeups(), [[("1:1:",)], OSError("gone"), [("1:1:",)]]
+
+    async def fetch(_: str) -> Any:
+        answer = answers.pop(0) if answers else [("1:1:",)]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    polling = poller.Poller(fetch, hub)
+    with hub.waiter(("ready", "default")) as waiter:
+        polling.start()
+        assert await waiter.wait(PATIENCE_S)
+        waiter.arm()
+        assert await waiter.wait(PATIENCE_S), "something may have been missed"
+        waiter.arm()
+        assert not await waiter.wait(0.05), "nothing was committed"
+    await polling.stop()
+
+
+async def test_a_direct_url_brings_notifications_and_a_leader_by_session(
+    pooled: Options, options: Options
+) -> None:
+    direct = structs.replace(pooled, listen_url=options.url)
+    async with engine_on(direct) as here, engine_on(direct) as there:
+        await until(lambda: here.store.notifier.is_listening and there.store.notifier.is_listening)
+        here.with_scanners()
+        await until(lambda: here.loops.leads)
+        assert await here.store.execute_for_test("SELECT backend > 0 FROM ff_leader") == [(True,)]
+        heard = here.store.notifier.received
+        await create(there)
+        await until(lambda: here.store.notifier.received > heard)
+
+
 # ---- a real one, where there is one
 
 
 @pytest.fixture
-def pgbouncer(options: Options, tmp_path: Path) -> Iterator[str]:
-    """The url of a PgBouncer that has fewer sessions than an engine has connections."""
-    binary = shutil.which("pgbouncer")
-    if binary is None:
-        pytest.skip("needs pgbouncer on the path")
-    parts = psycopg.conninfo.conninfo_to_dict(options.url)
-    port = free_port()
-    config = tmp_path / "pgbouncer.ini"
-    config.write_text(
-        f"""[databases]
-* = host={parts["host"]} port={parts["port"]} user={parts["user"]}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = {POOLED}
-ignore_startup_parameters = extra_float_digits
-"""
-    )
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    user = "nobody" if os.geteuid() == 0 else None
-    command = [binary, "-q", str(config)]
-    process = subprocess.Popen(
-        command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        yield f"postgresql://{parts['user']}@127.0.0.1:{port}/{parts['dbname']}?sslmode=disable"
-    finally:
-        process.terminate()
-        process.wait(10)
+def pgbouncer(options: Options) -> Iterator[PgBouncer]:
+    if bouncer.BINARY is None:
+        pytest.skip("needs pgbouncer")
+    with PgBouncer(options.url, POOLED) as running:
+        yield running
 
 
-async def test_a_whole_execution_behind_pgbouncer(pgbouncer: str, options: Options) -> None:
-    await until_it_answers(pgbouncer)
-    async with (
-        engine_on(Options(pgbouncer, pooler=True)) as engine,
-        engine_on(Options(pgbouncer, pooler=True)) as other,
-    ):
+async def test_a_whole_execution_behind_pgbouncer(pgbouncer: PgBouncer, options: Options) -> None:
+    pooled = Options(pgbouncer.url, pooler=True)
+    async with engine_on(pooled) as engine, engine_on(pooled) as other:
         engine.with_scanners(LoopSettings(delayed_promoter_ms=50))
         await a_whole_life(engine)
         await asyncio.gather(
@@ -172,13 +223,79 @@ async def test_a_whole_execution_behind_pgbouncer(pgbouncer: str, options: Optio
             )
 
 
-async def until_it_answers(url: str) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                engine = await PostgresBackend.connect(url, pooler=True)
-            except TransportError:
-                await asyncio.sleep(0.02)
-                continue
-            await engine.close()
-            return
+def of_a_flow(engine_now_ms: int) -> tuple[SubmitFlowArgs, list[ExecutionId]]:
+    """A root, two delayed branches and a join."""
+    flow = uuid4()
+    root, left, right, join = ids = [ExecutionId.for_flow(flow) for _ in range(4)]
+    nodes = [
+        CreateExecutionArgs(
+            execution_id=ident, delay_until=engine_now_ms + 200 if ident in (left, right) else None
+        )
+        for ident in ids
+    ]
+    pairs = ((root, left), (root, right), (left, join), (right, join))
+    return SubmitFlowArgs(
+        flow_id=flow, nodes=nodes, edges=[GraphEdge(*pair) for pair in pairs]
+    ), ids
+
+
+def started(number: int, url: str, listen_url: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.store.postgres.pooled_child", url, str(number)]
+    return subprocess.Popen(
+        [*command, *([listen_url] if listen_url else [])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["polling", "listening"])
+async def test_processes_behind_pgbouncer_share_the_work(
+    pgbouncer: PgBouncer, options: Options, listens: bool
+) -> None:
+    """Creates, bulks, flows, retries and delays by one process; two others work."""
+    listen_url = options.url if listens else ""
+    with plain(options) as db:
+        deadlocks = one(db, DEADLOCKS)
+    children = [started(n, pgbouncer.url, listen_url) for n in (1, 2)]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert await asyncio.to_thread(child.stdout.readline) == "ready\n"
+        pooled = Options(pgbouncer.url, pooler=True, listen_url=listen_url)
+        async with engine_on(pooled) as engine, asyncio.timeout(60):
+            wanted = await submitted(engine)
+            await all_ended(engine, wanted)
+            await world(engine)
+    finally:
+        told = [child.communicate(timeout=30) for child in children]
+    assert told == [("stopped\n", "")] * 2
+    with plain(options) as db:
+        assert one(db, DEADLOCKS) == deadlocks
+
+
+async def submitted(engine: Engine) -> list[ExecutionId]:
+    now = await engine.store.now_ms()
+    bulk = [CreateExecutionArgs(execution_id=ExecutionId.solo("default")) for _ in range(60)]
+    await engine.create_executions(bulk)
+    late = [await create(engine, delay_until=now + 300) for _ in range(5)]
+    singles = await asyncio.gather(*(create(engine) for _ in range(40)))
+    flows = [of_a_flow(now) for _ in range(3)]
+    for args, _ in flows:
+        await engine.submit_flow(args)
+    return [
+        *(args.execution_id for args in bulk),
+        *late,
+        *singles,
+        *(ident for _, ids in flows for ident in ids),
+    ]
+
+
+async def all_ended(engine: Engine, wanted: list[ExecutionId]) -> None:
+    """Also shows that waiting for an outcome is woken by other processes."""
+    for ident in wanted:
+        while not (found := await engine.wait_for_outcome(ident, 20_000)).ended:
+            pass
+        assert found is not None
+        assert await state(engine, ident) == "ENDED(success)"

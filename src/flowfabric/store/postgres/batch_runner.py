@@ -15,7 +15,8 @@ from flowfabric.store.postgres.errors import (
     as_engine_error,
     concerns_one,
     is_conflict,
-    is_gone,
+    is_read_only,
+    must_reconnect,
 )
 from flowfabric.store.postgres.executor import (
     OPTIMISTIC_FROM,
@@ -39,15 +40,20 @@ Clock = Callable[[], int]
 
 
 class BatchRunner:
-    """A batch begins when the futures of `barrier` are done; `committed` is called behind it."""
+    """A batch begins when the futures of `barrier` are done; `committed` is called behind it.
+
+    `moved` is called when the server takes no writes any more.
+    """
 
     def __init__(
         self,
         clock: Clock | None,
         barrier: Set[asyncio.Future[None]],
         committed: Callable[[Effects], None],
+        moved: Callable[[], None],
     ) -> None:
         self._clock, self._barrier, self._committed = clock, barrier, committed
+        self._moved = moved
 
     async def run(self, link: LazyConnection, shape: Shape, items: Items) -> Items:
         """A conflict is retried; a value that does not fit fails only its own plan."""
@@ -63,12 +69,16 @@ class BatchRunner:
                     await link.replan()
                     answers = await self._perform(connection, shape, items, effects)
             except Exception as error:
-                if is_conflict(error) and attempt < MAX_TRIES - 1:
+                read_only = is_read_only(error)
+                if read_only:
+                    self._moved()
+                lost = must_reconnect(error) or connection.is_closed()
+                if lost:
+                    link.drop()
+                if (read_only or is_conflict(error)) and attempt < MAX_TRIES - 1:
                     await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
                     continue
-                if is_gone(error) or connection.is_closed():
-                    link.drop()
-                elif concerns_one(error) and _can_split(shape, items):
+                if not lost and concerns_one(error) and _can_split(shape, items):
                     return await self._one_by_one(link, shape, items)
                 raise as_engine_error(error) from error
             self._committed(effects)

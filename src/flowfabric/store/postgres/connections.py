@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
-from msgspec import Struct
+from asyncpg.connect_utils import SessionAttribute
+from msgspec import Struct, structs
 
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.store.postgres.errors import is_gone, unreachable
+from flowfabric.store.postgres import hosts
+from flowfabric.store.postgres.errors import must_reconnect, unreachable
+from flowfabric.store.postgres.hosts import Host
 
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
@@ -44,16 +46,22 @@ READER_SETTINGS = {
     "enable_sort": "off",
     "enable_bitmapscan": "off",
 }
+KEEPALIVE = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 2,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 10_000,
+}
+"""Of the client's sockets, in seconds; the last one in milliseconds."""
 FIRST_PLANS_S, LAST_PLANS_S = 0.25, 60.0
 NOTIFIER_SETTINGS = {"synchronous_commit": "off"}
 """A lost notification costs time only."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
-_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
 
 
 class Options(Struct, frozen=True):
-    """With `pooler`, for a transaction-mode pooler, no state is kept on a session and the store
-    does not listen for notifications.
+    """With `pooler`, for a transaction-mode pooler, no state is kept on a session. Notifications
+    then need `listen_url`, which names the server itself; without it the store polls.
     """
 
     url: str
@@ -61,14 +69,10 @@ class Options(Struct, frozen=True):
     writers: int = 2
     readers: int = 8
     pooler: bool = False
+    listen_url: str = ""
 
     def checked(self) -> Options:
-        if not isinstance(self.url, str) or self.url.partition("://")[0] not in (
-            "postgresql",
-            "postgres",
-        ):
-            raise ConfigError("url: expected postgresql://user@host:port/database")
-        _where(self.url)
+        _check_url("url", self.url)
         if not isinstance(self.schema, str) or not _SCHEMA.match(self.schema):
             raise ConfigError(
                 f"schema: lower case letters, digits and underscores, got {self.schema!r:.60}"
@@ -82,41 +86,49 @@ class Options(Struct, frozen=True):
             raise ConfigError(
                 "schema: behind a pooler, set search_path on the role or the database instead"
             )
+        if self.listen_url:
+            _check_url("listen_url", self.listen_url)
+            if not self.pooler:
+                raise ConfigError("listen_url: needed only with pooler=True")
         return self
+
+    @property
+    def listens(self) -> bool:
+        return not self.pooler or bool(self.listen_url)
+
+    @property
+    def direct(self) -> Options:
+        """For connections that last, around the pooler where `listen_url` allows it."""
+        if not self.listen_url:
+            return self
+        return structs.replace(self, url=self.listen_url, pooler=False, listen_url="")
 
     @property
     def shown(self) -> str:
         """Host and database, without user and password."""
-        return _where(self.url)
+        return hosts.shown(self.url)
 
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        try:
-            shown = self.shown
-        except ConfigError as error:
-            shown = str(error)
-        return [
-            ("url", shown),
-            *((name, getattr(self, name)) for name in self.__struct_fields__[1:]),
-        ]
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        urls = [(name, _shown(getattr(self, name))) for name in ("url", "listen_url")]
+        others = [name for name in self.__struct_fields__ if name not in ("url", "listen_url")]
+        return [urls[0], *((name, getattr(self, name)) for name in others), urls[1]]
 
 
-def _where(url: str) -> str:
-    """Hosts and database of a URL."""
+def _check_url(name: str, url: object) -> None:
+    if not isinstance(url, str) or url.partition("://")[0] not in ("postgresql", "postgres"):
+        raise ConfigError(f"{name}: expected postgresql://user@host:port/database")
+    hosts.shown(url)
+    hosts.target_of(url)
+
+
+def _shown(url: str) -> str:
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ConfigError("url: the brackets of the host do not match") from None
-    if "@" in parts.path + parts.query.partition("=")[0] or parts.fragment:
-        raise ConfigError("url: in a password, /, ? and # are written %2F, %3F and %23")
-    hosts = parts.netloc.rpartition("@")[2]
-    for host in hosts.split(","):
-        found = _HOST.fullmatch(host)
-        if found is None or not 1 <= int(found[1] or 1) <= 65_535:
-            raise ConfigError("url: the port is not a number from 1 to 65535")
-    return f"postgresql://{hosts or 'localhost'}{parts.path or '/'}"
+        return hosts.shown(url) if url else ""
+    except ConfigError as error:
+        return str(error)
 
 
 async def connect(
@@ -126,19 +138,45 @@ async def connect(
     settings = {**SESSION_SETTINGS, **(more or {})}
     if options.schema != "public":
         settings["search_path"] = options.schema
-    try:
-        return await asyncpg.connect(
+    target = hosts.target_of(options.url)
+
+    async def open_on(host: Host | None) -> asyncpg.Connection:
+        connection: asyncpg.Connection = await asyncpg.connect(
             options.url,
+            host=None if host is None else host.name,
+            port=None if host is None else host.port,
+            target_session_attrs=None if target is None else SessionAttribute(target),
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=None if watched else COMMAND_TIMEOUT_S,
             statement_cache_size=0 if options.pooler else STATEMENTS_KEPT,
             max_cached_statement_lifetime=0,
             server_settings={} if options.pooler else settings,
         )
+        _notice_a_dead_host(connection)
+        return connection
+
+    try:
+        several = hosts.hosts_of(options.url)
+        if len(several) < 2:
+            return await open_on(None)
+        return await hosts.connect_to_first(several, open_on)
     except ConfigError:
         raise
     except Exception as error:
         raise unreachable(error, options.shown) from error
+
+
+def _notice_a_dead_host(connection: asyncpg.Connection) -> None:
+    """A host that lost its power or its network sends no reset, and an idle client waits."""
+    transport = getattr(connection, "_transport", None)
+    sock = None if transport is None else transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    with socket.fromfd(sock.fileno(), sock.family, sock.type) as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE.items():
+            if hasattr(socket, name):
+                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def closed() -> TransportError:
@@ -196,7 +234,7 @@ class LazyConnection:
         self._options, self._settings, self._watched = options, settings, watched
         self._connection: asyncpg.Connection | None = None
         self.timeout = StatementTimeout(self.drop)
-        self._is_closed = False
+        self._is_closed = self.is_outdated = False
         self._keep_plans_s, self.keep_plans_until = FIRST_PLANS_S, 0.0
 
     @property
@@ -204,7 +242,12 @@ class LazyConnection:
         return self._connection
 
     async def get(self) -> asyncpg.Connection:
-        """Retries for `RECONNECT_FOR_S` while the server is unreachable; nothing was sent yet."""
+        """Retries for `RECONNECT_FOR_S` while the server is unreachable; nothing was sent yet.
+
+        An outdated connection is replaced: another server takes the writes.
+        """
+        if self.is_outdated:
+            self.drop()
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         give_up = time.monotonic() + RECONNECT_FOR_S
@@ -224,7 +267,7 @@ class LazyConnection:
             pause = min(pause * 2, LAST_PAUSE_S)
 
     def adopt(self, connection: asyncpg.Connection) -> None:
-        self._connection = connection
+        self._connection, self.is_outdated = connection, False
         self._keep_plans_s, self.keep_plans_until = FIRST_PLANS_S, time.monotonic() + FIRST_PLANS_S
 
     async def replan(self) -> None:
@@ -281,7 +324,7 @@ class ConnectionPool:
                 await link.replan()
                 yield connection
             except BaseException as error:
-                if is_gone(error) or isinstance(error, asyncio.CancelledError):
+                if must_reconnect(error) or isinstance(error, asyncio.CancelledError):
                     link.drop()
                 raise
             finally:

@@ -30,6 +30,9 @@ POSTGRES_ERRORS = (
 )
 """After these a background connection is opened again."""
 _CONFLICTS = ("40001", "40P01", "55P03")
+_ENDED = ("57P01", "57P02", "57P03", "57P05", "25P03")
+"""The server shuts down, recovers or starts, or it ended an idle session."""
+_READ_ONLY = "25006"
 _FULL = {
     "53300": "postgres connections",
     "53100": "postgres disk",
@@ -55,12 +58,22 @@ def is_gone(error: BaseException) -> bool:
     """
     state = state_of(error)
     if state:
-        return state.startswith("08") or state in ("57P01", "57P02", "57P03")
+        return state.startswith("08") or state in _ENDED
     if isinstance(error, OSError | EOFError | asyncpg.InternalClientError):
         return True
     return (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)) or _of_psycopg(
         error, "OperationalError"
     )
+
+
+def is_read_only(error: BaseException) -> bool:
+    """The statement was refused: this server is a replica, or no longer the primary."""
+    return state_of(error) == _READ_ONLY
+
+
+def must_reconnect(error: BaseException) -> bool:
+    """Nothing further can be done on this connection."""
+    return is_gone(error) or is_read_only(error)
 
 
 def concerns_one(error: BaseException) -> bool:
@@ -93,7 +106,7 @@ def as_engine_error(error: BaseException) -> BaseException:
         return TimedOut("postgres statement", _first_line(error))
     if state in ("42P01", "42703"):
         return Unavailable(f"schema_version: {_first_line(error)}; run `flowfabric migrate URL`")
-    if state == "25006":
+    if state == _READ_ONLY:
         text = "the server only allows reading (a replica?); connect to the primary"
         return TransportError("postgres", text, backend_kind="other")
     if state == "42501":

@@ -1,18 +1,23 @@
 """Applies numbered `.sql` files once each, in one transaction under an advisory lock.
 
 A `pre` migration runs before the new code, a `post` one after the last old process has stopped.
+A file of steps is applied beside traffic instead, see `online_migration`.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
+from itertools import groupby
 from typing import Literal
 
 import asyncpg
 from msgspec import Struct
 
 from flowfabric.errors import ConfigError, TransportError, Unavailable
+from flowfabric.store.migration_steps import Report, no_report, steps_of
+from flowfabric.store.postgres.online_migration import OnlineMigration, Steps, sole_migrator
 
 Kind = Literal["pre", "post"]
 LOCK = 0x0F10_FAB1
@@ -37,6 +42,14 @@ class Migration(Struct, frozen=True):
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     @property
+    def is_online(self) -> bool:
+        return bool(steps_of(self.sql))
+
+    @property
+    def script(self) -> str:
+        return "\n\n".join(f"{step.whole};" for step in steps_of(self.sql)) or self.sql.rstrip()
+
+    @property
     def title(self) -> str:
         return f"{self.version:04}_{self.kind}_{self.name}"
 
@@ -57,7 +70,10 @@ def _parsed(file: str, sql: str) -> Migration:
 
 
 def as_script(kind: Kind | None = None, schema: str = "public") -> str:
-    """The migrations as one script for psql or another tool."""
+    """The migrations as one script for psql or another tool.
+
+    It applies those of steps in its transaction, so it blocks the traffic of a large database.
+    """
     parts = ["BEGIN;", f"SELECT pg_advisory_xact_lock({LOCK});", f"{LEDGER};"]
     if schema != "public":
         parts.insert(1, f"SET LOCAL search_path TO {schema};")
@@ -67,33 +83,88 @@ def as_script(kind: Kind | None = None, schema: str = "public") -> str:
                 f"{_RECORD}({migration.version}, '{migration.title}', {_NOW_MS}, "
                 f"{str(migration.kind == 'pre').lower()}, '{migration.checksum}');"
             )
-            parts += [f"-- {migration.title}", migration.sql.rstrip(), record]
+            parts += [f"-- {migration.title}", migration.script, record]
     return "\n\n".join([*parts, "COMMIT;"]) + "\n"
 
 
-async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> list[str]:
-    """Applies missing migrations; returns their titles."""
+async def migrate(
+    connection: asyncpg.Connection,
+    kind: Kind | None = None,
+    report: Report = no_report,
+    *,
+    keeps_session: bool = True,
+) -> list[str]:
+    """Applies missing migrations; returns their titles.
+
+    A pooler that does not keep the session cannot hold the lock of a migration of steps.
+    """
+    fresh: list[str] = []
+    wanted = [m for m in shipped() if kind in (None, m.kind)]
+    if not wanted or wanted[0].is_online:
+        await _in_one_transaction(connection, [])
+    for is_online, several in groupby(wanted, key=lambda m: m.is_online):
+        if not is_online:
+            fresh += await _in_one_transaction(connection, list(several))
+            continue
+        for migration in several:
+            if not keeps_session and _missing([migration], await _ledger(connection)):
+                text = f"migration {migration.title} needs the URL of the server, not of a pooler"
+                raise ConfigError(f"url: {text}")
+            if await _beside_traffic(connection, migration, report):
+                fresh.append(migration.title)
+    return fresh
+
+
+async def _in_one_transaction(
+    connection: asyncpg.Connection, migrations: Sequence[Migration]
+) -> list[str]:
     async with connection.transaction():
         await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
         await _check_encoding(connection)
         await connection.execute(LEDGER)
-        known = await _ledger(connection)
-        _check_ahead(known)
-        fresh = []
-        for migration in shipped():
-            if migration.version in known:
-                _check_same(migration, known[migration.version])
-            elif kind in (None, migration.kind):
-                await connection.execute(migration.sql)
-                await connection.execute(
-                    f"{_RECORD}($1, $2, {_NOW_MS}, $3, $4)",
-                    migration.version,
-                    migration.title,
-                    migration.kind == "pre",
-                    migration.checksum,
-                )
-                fresh.append(migration.title)
-    return fresh
+        missing = _missing(migrations, await _ledger(connection))
+        for migration in missing:
+            await connection.execute(migration.sql)
+            await _record(connection, migration)
+    return [migration.title for migration in missing]
+
+
+async def _beside_traffic(
+    connection: asyncpg.Connection, migration: Migration, report: Report
+) -> bool:
+    """False when it was applied before, or meanwhile by another process."""
+    if not _missing([migration], await _ledger(connection)):
+        return False
+    async with sole_migrator(connection):
+        if not _missing([migration], await _ledger(connection)):
+            return False
+        steps = Steps(
+            migration.version,
+            migration.title,
+            migration.checksum,
+            migration.sql,
+            lambda: _record(connection, migration),
+        )
+        await OnlineMigration(connection, steps, report).apply()
+    return True
+
+
+def _missing(migrations: Sequence[Migration], known: dict[int, asyncpg.Record]) -> list[Migration]:
+    _check_ahead(known)
+    for migration in shipped():
+        if migration.version in known:
+            _check_same(migration, known[migration.version])
+    return [migration for migration in migrations if migration.version not in known]
+
+
+async def _record(connection: asyncpg.Connection, migration: Migration) -> None:
+    await connection.execute(
+        f"{_RECORD}($1, $2, {_NOW_MS}, $3, $4)",
+        migration.version,
+        migration.title,
+        migration.kind == "pre",
+        migration.checksum,
+    )
 
 
 async def check_schema(connection: asyncpg.Connection) -> None:

@@ -59,6 +59,7 @@ class Notifier:
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._delayed: asyncio.TimerHandle | None = None
+        self._connection: asyncpg.Connection | None = None
 
     @property
     def will_send(self) -> bool:
@@ -101,6 +102,15 @@ class Notifier:
             with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self.publish, effects, now_ms)
 
+    def reconnect_threadsafe(self) -> None:
+        """Ends the connection, so that the next one is made to the server that takes writes."""
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+
     def _send_delayed(self) -> None:
         self._delayed = None
         self._wanted.set()
@@ -113,7 +123,7 @@ class Notifier:
         retry = FIRST_RETRY_S
         while True:
             try:
-                connection = await self._connect()
+                connection = self._connection = await self._connect()
                 try:
                     await connection.add_listener(self._channel, self.on_notification)
                     self.hub.ring_all_but_timers()  # for notifications that were missed so far
@@ -128,7 +138,7 @@ class Notifier:
                         await connection.close(timeout=1)
                         return
                 finally:
-                    self.is_listening = False
+                    self.is_listening, self._connection = False, None
                     # Not awaited: this also runs when an engine that was not closed is collected.
                     connection.terminate()
                 reason = "connection lost"

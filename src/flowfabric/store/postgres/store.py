@@ -14,18 +14,20 @@ from flowfabric.model.queue_stats import LongWriter
 from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.batching import Sweep, chunks, selection
 from flowfabric.store.clock import Clock, Ratchet
+from flowfabric.store.migration_steps import Report, no_report
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.batch_runner import BatchRunner, Shape
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
 from flowfabric.store.postgres.connections import ConnectionPool, LazyConnection, Options, closed
 from flowfabric.store.postgres.effects import Effects
-from flowfabric.store.postgres.errors import MAX_TRIES, as_engine_error, is_conflict, is_gone
+from flowfabric.store.postgres.errors import MAX_TRIES, as_engine_error, is_conflict, must_reconnect
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.executor import are_new, key_of, runs_of, statement_of
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.next_due import NextDue
 from flowfabric.store.postgres.notify import Notifier
+from flowfabric.store.postgres.poller import Poller
 from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.postgres.server_clock import ServerClock
 from flowfabric.store.postgres.sweeps import CommittedAndSwept, can_share_statement
@@ -67,6 +69,7 @@ class PostgresStore:
         self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
         self._next_lane = count()
         self._next_due = NextDue(self._fetch)
+        self._poller = Poller(self._fetch, self.hub)
         self._reading_last_event: set[asyncio.Future[None]] = set()
 
     async def open(self, *, check: bool = True) -> PostgresStore:
@@ -77,7 +80,9 @@ class PostgresStore:
             for _ in range(self.options.writers)
         ]
         self._readers = ConnectionPool(self.options, self.options.readers)
-        runner = BatchRunner(self.clock, self._reading_last_event, self._committed)
+        runner = BatchRunner(
+            self.clock, self._reading_last_event, self._committed, self._leave_server
+        )
         self.coalescer = Coalescer(runner.run, self._writers)
         for_vacuum = None if self.options.pooler else VACUUM_SETTINGS
         self._vacuum = Vacuum(LazyConnection(self.options, for_vacuum, watched=True))
@@ -95,13 +100,15 @@ class PostgresStore:
             link.drop()
             raise as_engine_error(error) from error
         self.closed = False
-        if self._beside is None and not self.options.pooler:
+        if self._beside is None and self.options.listens:
             self.notifier.start()
+        elif self._beside is None:
+            self._poller.start()
         return self
 
     def _new_notifier(self) -> Notifier:
         def connect() -> Awaitable[asyncpg.Connection]:
-            return connections.connect(self.options, connections.NOTIFIER_SETTINGS)
+            return connections.connect(self.options.direct, connections.NOTIFIER_SETTINGS)
 
         return Notifier(connect, self.hub, self.channel)
 
@@ -114,10 +121,12 @@ class PostgresStore:
         """Applies missing migrations; returns their titles, or None."""
         return ", ".join(await self.migrate()) or None
 
-    async def migrate(self, kind: Kind | None = None) -> list[str]:
-        connection = await connections.connect(self.options)
+    async def migrate(self, kind: Kind | None = None, report: Report = no_report) -> list[str]:
+        """A statement may take as long as it needs."""
+        options = self.options.direct
+        connection = await connections.connect(options, watched=True)
         try:
-            return await migrate(connection, kind)
+            return await migrate(connection, kind, report, keeps_session=not options.pooler)
         except Exception as error:
             raise as_engine_error(error) from error
         finally:
@@ -132,6 +141,7 @@ class PostgresStore:
         await self._vacuum.close()
         if self._beside is None:
             await self.notifier.stop()
+            await self._poller.stop()
         for link in self._writers:
             await link.close()
         await self._readers.close()
@@ -224,6 +234,13 @@ class PostgresStore:
         else:
             self.notifier.publish_threadsafe(effects, now_ms)
 
+    def _leave_server(self) -> None:
+        """The server was demoted: reads and notifications follow the writes to the next one."""
+        for link in self.connections:
+            link.is_outdated = True
+        self.server_clock.expire()
+        self.notifier.reconnect_threadsafe()
+
     # ---- reads
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
@@ -272,7 +289,10 @@ class PostgresStore:
                 async with self._readers.lend() as connection:
                     return await work(connection)
             except Exception as error:
-                if attempt < MAX_TRIES - 1 and (is_gone(error) or is_conflict(error)):
+                lost = must_reconnect(error)
+                if lost:  # the next server has another clock
+                    self.server_clock.expire()
+                if attempt < MAX_TRIES - 1 and (lost or is_conflict(error)):
                     continue
                 raise as_engine_error(error) from error
         raise AssertionError("the last try returns or raises")

@@ -1,14 +1,23 @@
-"""Applies numbered `.sql` files once each, in one transaction, and records their checksums."""
+"""Applies numbered `.sql` files once each, in one transaction, and records their checksums.
+
+A file of steps is applied beside traffic instead, see `online_migration`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
+from itertools import groupby
 
 from msgspec import Struct
 
 from flowfabric.errors import TransportError, Unavailable
+from flowfabric.store.migration_steps import Report, no_report, steps_of
+from flowfabric.store.sqlite.errors import code_of, is_busy
+from flowfabric.store.sqlite.online_migration import Steps, apply_online
 from flowfabric.store.sqlite.opening import check_not_foreign, has_table
 
 _LEDGER = """CREATE TABLE IF NOT EXISTS ff_migration_annotation (
@@ -20,6 +29,14 @@ class Migration(Struct, frozen=True):
     version: int
     name: str
     sql: str
+
+    @property
+    def is_online(self) -> bool:
+        return bool(steps_of(self.sql))
+
+    @property
+    def title(self) -> str:
+        return f"{self.version:04}_{self.name}"
 
     @property
     def checksum(self) -> str:
@@ -39,37 +56,78 @@ def shipped() -> list[Migration]:
     ]
 
 
-def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
+def migrate(
+    db: sqlite3.Connection, shown: str, now_ms: int, report: Report = no_report
+) -> str | None:
     """Brings the schema up to date; the names of what was applied, or None."""
     wanted = shipped()
     check_not_foreign(db, shown)
     if _applied(db) == {m.version: m.checksum for m in wanted}:
         return None
+    fresh: list[Migration] = []
+    for is_online, several in groupby(wanted, key=lambda m: m.is_online):
+        if is_online:
+            fresh += [m for m in several if _beside_traffic(db, m, shown, now_ms, report)]
+        else:
+            fresh += _in_one_transaction(db, list(several), shown, now_ms)
+    return ", ".join(m.title for m in fresh) or None
+
+
+def _in_one_transaction(
+    db: sqlite3.Connection, migrations: Sequence[Migration], shown: str, now_ms: int
+) -> list[Migration]:
     db.execute("BEGIN IMMEDIATE")
     try:
         db.execute(_LEDGER)
-        known = _applied(db)
-        newest = max(known, default=0)
-        if newest > wanted[-1].version:
-            raise Unavailable(
-                f"schema_version: {shown} is at {newest}, this release knows "
-                f"{wanted[-1].version}; upgrade flowfabric"
-            )
-        fresh = [m for m in wanted if m.version not in known]
-        for migration in wanted:
-            if migration.version in known and known[migration.version] != migration.checksum:
-                raise TransportError(
-                    "sqlite",
-                    f"{shown}: migration {migration.version:04} differs from the one applied",
-                    backend_kind="protocol",
-                )
-        for migration in fresh:
-            _apply(db, migration, shown, now_ms)
+        missing = _missing(db, migrations, shown)
+        for migration in missing:
+            _apply(db, migration, shown)
+            _record(db, migration, now_ms)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
-    return ", ".join(f"{m.version:04}_{m.name}" for m in fresh) or None
+    return missing
+
+
+def _beside_traffic(
+    db: sqlite3.Connection, migration: Migration, shown: str, now_ms: int, report: Report
+) -> bool:
+    """False when it was applied before."""
+    if not _missing(db, [migration], shown):
+        return False
+    steps = Steps(
+        migration.version,
+        migration.title,
+        shown,
+        migration.checksum,
+        migration.sql,
+        lambda: _record(db, migration, now_ms),
+        lambda: not _missing(db, [migration], shown),
+    )
+    with _explained(migration, shown):
+        apply_online(db, steps, report)
+    return True
+
+
+def _missing(
+    db: sqlite3.Connection, migrations: Sequence[Migration], shown: str
+) -> list[Migration]:
+    known, wanted = _applied(db), shipped()
+    newest = max(known, default=0)
+    if newest > wanted[-1].version:
+        raise Unavailable(
+            f"schema_version: {shown} is at {newest}, this release knows "
+            f"{wanted[-1].version}; upgrade flowfabric"
+        )
+    for migration in wanted:
+        if known.get(migration.version, migration.checksum) != migration.checksum:
+            raise TransportError(
+                "sqlite",
+                f"{shown}: migration {migration.version:04} differs from the one applied",
+                backend_kind="protocol",
+            )
+    return [migration for migration in migrations if migration.version not in known]
 
 
 def _applied(db: sqlite3.Connection) -> dict[int, str]:
@@ -78,17 +136,28 @@ def _applied(db: sqlite3.Connection) -> dict[int, str]:
     return dict(db.execute("SELECT version, checksum FROM ff_migration_annotation").fetchall())
 
 
-def _apply(db: sqlite3.Connection, migration: Migration, shown: str, now_ms: int) -> None:
-    try:
+def _apply(db: sqlite3.Connection, migration: Migration, shown: str) -> None:
+    with _explained(migration, shown):
         for statement in migration.sql.split(";\n"):
             if statement.strip():
                 db.execute(statement)
+
+
+@contextmanager
+def _explained(migration: Migration, shown: str) -> Iterator[None]:
+    try:
+        yield
     except sqlite3.Error as error:
+        if is_busy(code_of(error)):
+            raise
         raise TransportError(
             "sqlite",
             f"{shown}: migration {migration.version:04} failed: {error}",
             backend_kind="protocol",
         ) from error
+
+
+def _record(db: sqlite3.Connection, migration: Migration, now_ms: int) -> None:
     db.execute(
         "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) "
         "VALUES (?, ?, ?, ?)",
