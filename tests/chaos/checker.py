@@ -34,6 +34,7 @@ from .fences import (
 )
 from .frames import FRAME_CHECKS
 from .progress import PROGRESS_CHECKS
+from .removals import REMOVAL_CHECKS
 from .survivors import nobody_is_stuck
 from .task_ends import TASK_CHECKS
 from .waits import WAIT_CHECKS
@@ -259,6 +260,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     *FRAME_CHECKS,
     *TASK_CHECKS,
     *PROGRESS_CHECKS,
+    *REMOVAL_CHECKS,
 )
 
 

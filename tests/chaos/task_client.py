@@ -19,8 +19,10 @@ from flowfabric.model.waitpoint import DeliverSignalArgs
 
 from .child import Setup
 from .engine_log import EngineLog
+from .evidence import TRIMMED
 from .heard import Heard
 from .logs import Log, read_history
+from .plan import LANES
 from .stores import entered
 from .task_plan import HOPELESS, NAMESPACES, QUORUM, RETENTION_MS, TASK_LANES, Order, order
 from .tasks import tasks
@@ -154,8 +156,18 @@ class Client:
             await asyncio.sleep(TRIM_S)
             with suppress(EngineError):
                 age_ms = await heard.age_ms(engine)
-                for lane in TASK_LANES if age_ms is not None else ():
-                    await engine.trim_retention(lane, max(RETENTION_MS, age_ms or 0), batch=200)
+                for lane, kept_ms in self._kept_ms().items() if age_ms is not None else ():
+                    await engine.trim_retention(lane, max(kept_ms, age_ms or 0), batch=200)
+                if self._setup.soak is not None:
+                    self._log.write("note", TRIMMED, kept_ms=self._setup.soak.kept_ms)
+
+    def _kept_ms(self) -> dict[str, int]:
+        """Executions of workers are created again by a driver that died; they are kept for longer
+        than that takes.
+        """
+        soak = self._setup.soak
+        of_workers = {} if soak is None else dict.fromkeys(LANES, soak.kept_ms)
+        return {**dict.fromkeys(TASK_LANES, RETENTION_MS), **of_workers}
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
         while True:
