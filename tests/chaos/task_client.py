@@ -40,8 +40,11 @@ SUBMITTED = {"overdue": {"deadline": "1s"}, "in_time": {"deadline": "10m"}}
 
 
 class Client:
-    def __init__(self, setup: Setup, apps: dict[str, App], log: Log, stop: asyncio.Event) -> None:
-        self._setup, self._apps, self._log, self._stop = setup, apps, log, stop
+    def __init__(
+        self, setup: Setup, engine: Engine, apps: dict[str, App], log: Log, stop: asyncio.Event
+    ) -> None:
+        self._setup, self._engine, self._apps = setup, engine, apps
+        self._log, self._stop = log, stop
         before = read_history(Path(setup.folder), "taskclient-*")
         self._finished = {note["ordinal"] for note in before.notes if note["op"] == "finished"}
 
@@ -59,6 +62,8 @@ class Client:
             for each in left:
                 if self._stop.is_set():
                     return
+                if trimming.done():
+                    trimming.result()
                 running.append(asyncio.create_task(self._see_through(each)))
                 await asyncio.sleep(0.02 if self._setup.calm else 1 / rate)
             await asyncio.gather(*running)
@@ -151,7 +156,7 @@ class Client:
         """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and
         flows may be under way.
         """
-        engine, heard = await self._apps[NAMESPACES[0]].engine(), Heard(self._setup.folder)
+        engine, heard = self._engine, Heard(self._setup.folder)
         while True:
             await asyncio.sleep(TRIM_S)
             with suppress(EngineError):
@@ -187,7 +192,7 @@ async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> N
         for app in apps.values():
             app.around = around
             await entered(stack, app)
-        await Client(setup, apps, log, stop).run()
+        await Client(setup, engine, apps, log, stop).run()
 
 
 def value_of(text: str | None) -> Any:

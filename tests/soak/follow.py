@@ -1,0 +1,45 @@
+"""The checks of streams that are followed while they are written, and of schedules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from flowfabric.verify.invariants import Violation
+from tests.chaos.evidence import Evidence
+from tests.chaos.task_plan import FRAMES, TICK
+
+MINUTE_MS = 60_000
+
+
+def frames_came_in_order(
+    notes: Iterable[Mapping[str, Any]], away: Sequence[tuple[int, int]]
+) -> Iterator[Violation]:
+    """Every frame of a stream, once; where the store was away meanwhile, those that came."""
+    for note in notes:
+        if note["op"] != "followed":
+            continue
+        numbers = [int(frame) for frame in note["frames"]]
+        met = any(down <= note["t"] and note["began"] <= up for down, up in away)
+        whole = numbers == list(range(FRAMES))
+        if not whole and not (met and numbers == sorted(set(numbers))):
+            yield Violation("stream", note["run"], f"its follower received frames {numbers}")
+
+
+def every_minute_ran(seen: Evidence, began_ms: int, ended_ms: int) -> Iterator[Violation]:
+    """A schedule submits a run for every minute that a worker saw from begin to end."""
+    ticks: dict[str, set[int]] = defaultdict(set)
+    for call in seen.history.of("create"):
+        for (namespace, kind, _), (_, key) in zip(
+            call.facts.get("runs", ()), call.facts["asked"], strict=False
+        ):
+            if kind == TICK:
+                ticks[namespace].add(int(str(key).rpartition("@")[2]))
+    first = (began_ms // MINUTE_MS + 2) * MINUTE_MS
+    due = set(range(first, ended_ms - MINUTE_MS, MINUTE_MS))
+    for namespace, found in ticks.items():
+        if due - found:
+            yield Violation("schedule", namespace, f"{len(due - found)} of {len(due)} ticks missed")
+    if due and not ticks:
+        yield Violation("schedule", TICK, "no tick was submitted")
