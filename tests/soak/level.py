@@ -38,7 +38,8 @@ WARM_S = 600.0
 YOUNG = Allowance(0.15, 8.0)
 LONG_S, LONG_WINDOW_S = 1_800.0, 300.0
 SHORT_SHARE = 1 / 6
-SLOWER, SLOWER_SHORT = 1.2, 2.0
+SLOWER = 1.2
+SLOWER_SHORT = {0.5: 2.0, 0.99: 4.0}
 NOISE_S = 0.002
 FEWEST = 50
 
@@ -146,10 +147,11 @@ def slowness(samples: Series, control: Series, ends_s: float) -> list[Slowness]:
 
 
 def slower(found: Sequence[Slowness], ends_s: float) -> Iterator[Violation]:
-    most = SLOWER if ends_s >= LONG_S else SLOWER_SHORT
+    is_long = ends_s >= LONG_S
     if not found:
         yield Violation("latency", "gauge", "too few results were measured")
     for each in found:
+        most = SLOWER if is_long else SLOWER_SHORT[each.share]
         if each.exceeds(most):
             yield Violation(
                 "latency",
