@@ -25,6 +25,7 @@ from benchmarks import (
     subscribe,
     suspension,
     sustained,
+    timers,
     wal,
 )
 from benchmarks.peers import run as peers
@@ -37,6 +38,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     capabilities.NAME: (capabilities.run, 10_000),
     idle.NAME: (idle.run, 20),
+    idle.FLEET: (idle.run_fleet, 20),
     memory_use.NAME: (memory_use.run, 100_000),
     enqueue.NAME: (enqueue.run, 10_000),
     flows.CHAIN: (flows.run_chain, 100),
@@ -58,7 +60,9 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     streams.APPEND: (streams.run_append, 60_000),
     streams.LATENCY: (streams.run_latency, 500),
     subscribe.NAME: (subscribe.run, 100_000),
+    subscribe.MANY: (subscribe.run_many, 100),
     sustained.NAME: (sustained.run, 250_000),
+    timers.NAME: (timers.run, 1_000_000),
     wal.NAME: (wal.run, 5_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {

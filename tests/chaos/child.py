@@ -69,7 +69,7 @@ class Setup(Struct, frozen=True):
 
     @property
     def may_die(self) -> bool:
-        """Whether a process that was armed to end at a point does so."""
+        """Whether a process that was armed to end at a point does so, or blocks its event loop."""
         return not self.calm and not self.is_spared
 
 

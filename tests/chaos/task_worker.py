@@ -33,9 +33,9 @@ POINTS = (
 
 
 def _blocks(setup: Setup, log: Log) -> bool:
-    if not setup.calm:
+    if setup.may_die:
         log.write("note", "blocks")
-    return not setup.calm
+    return setup.may_die
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flowfabric.verify.invariants import Violation
-from tests.chaos.evidence import Evidence
+from tests.chaos.logs import History
 from tests.chaos.task_plan import FRAMES, TICK
 
 MINUTE_MS = 60_000
@@ -27,10 +27,12 @@ def frames_came_in_order(
             yield Violation("stream", note["run"], f"its follower received frames {numbers}")
 
 
-def every_minute_ran(seen: Evidence, began_ms: int, ended_ms: int) -> Iterator[Violation]:
-    """A schedule submits a run for every minute that a worker saw from begin to end."""
+def every_minute_ran(history: History, began_ms: int, ended_ms: int) -> Iterator[Violation]:
+    """A schedule submits a run for every minute that a worker saw from begin to end. The history
+    is that of the workers, with what has been removed since.
+    """
     ticks: dict[str, set[int]] = defaultdict(set)
-    for call in seen.history.of("create"):
+    for call in history.of("create"):
         for (namespace, kind, _), (_, key) in zip(
             call.facts.get("runs", ()), call.facts["asked"], strict=False
         ):

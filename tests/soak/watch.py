@@ -18,7 +18,7 @@ from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import snapshot_of
 from tests.chaos.evidence import Evidence
-from tests.chaos.logs import Log
+from tests.chaos.logs import Log, read_history
 from tests.chaos.run import Found, Run, Watch
 from tests.chaos.summary import Table
 from tests.chaos.survivors import outages
@@ -111,7 +111,7 @@ class Soak(Watch):
             *level.missing(series, self._spared),
             *level.slower(slow, self._lasts_s),
             *frames_came_in_order(notes, away),
-            *every_minute_ran(seen, self._began_ms, ended_ms),
+            *every_minute_ran(read_history(run.folder, "taskworker*"), self._began_ms, ended_ms),
         ]
 
     def _away(self, run: Run, seen: Evidence) -> list[tuple[int, int]]:
