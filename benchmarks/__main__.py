@@ -1,15 +1,20 @@
-"""`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`"""
+"""`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`,
+and `python -m benchmarks capacity --rate R`, which computes
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
 from benchmarks import (
     backlog_growth,
     capabilities,
+    capacity,
+    costs,
     enqueue,
     flows,
     http,
@@ -37,6 +42,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.TWO_CALLS: (submit_claim_complete.run_two_calls, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     capabilities.NAME: (capabilities.run, 10_000),
+    costs.NAME: (costs.run, 5_000),
     idle.NAME: (idle.run, 20),
     idle.FLEET: (idle.run_fleet, 20),
     memory_use.NAME: (memory_use.run, 100_000),
@@ -76,6 +82,9 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 
 
 def main() -> None:
+    if sys.argv[1:2] == [capacity.NAME]:
+        capacity.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
         prog="benchmarks", description="Measure FlowFabric on this machine."
     )

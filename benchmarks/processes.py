@@ -172,13 +172,18 @@ async def _child(what: str, url: str, tuning: str, n: int) -> None:
         engine.with_scanners()
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin, lambda: (sys.stdin.readline(), told.set()))
+    loop.add_reader(sys.stdin, _heard, told)
     print("ready", flush=True)
     try:
         part = await (_work(engine, n, told) if what == "work" else _submit(engine, n, told))
         print(json.encode(part).decode(), flush=True)
     finally:
         await engine.close()
+
+
+def _heard(told: asyncio.Event) -> None:
+    sys.stdin.readline()
+    told.set()
 
 
 async def _submit(engine: Engine, n: int, told: asyncio.Event) -> Part:

@@ -71,10 +71,20 @@ WHOLE = tuple(range(FRAMES))
         (WHOLE, [], True),
         (WHOLE[:-1], [], False),
         ((*WHOLE, WHOLE[-1]), [], False),
+        ((*WHOLE[:3], *WHOLE), [], True),
+        ((*WHOLE[1:], *WHOLE), [], False),
         (WHOLE[:3], [(5 * S, 7 * S)], True),
         ((1, 0), [(5 * S, 7 * S)], False),
     ],
-    ids=["whole", "one_missing", "one_twice", "store_was_away", "out_of_order"],
+    ids=[
+        "whole",
+        "last_missing",
+        "one_twice",
+        "again_under_another_lease",
+        "first_missing",
+        "store_was_away",
+        "out_of_order",
+    ],
 )
 def test_frames_are_received_once_in_order(
     frames: tuple[int, ...], away: list[tuple[int, int]], is_right: bool
