@@ -12,6 +12,7 @@ import pytest
 
 from flowfabric.store.schema import TABLES
 from tests.chaos.checker import check
+from tests.chaos.child import CALM
 from tests.chaos.evidence import TRIMMED, Evidence, key_of
 from tests.chaos.logs import Call, History
 from tests.chaos.removals import nothing_removed_early, removed_were_fenced
@@ -34,6 +35,28 @@ def test_a_process_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(Found) as found:
         Soak(60.0, ()).look(cast(Run, run))
     assert [(v.invariant, v.subject) for v in found.value.violations] == [("process", "w-1")]
+
+
+@pytest.mark.parametrize(
+    ("lives", "alive", "is_calm", "ends"),
+    [
+        (1, True, False, False),
+        (1, False, False, True),
+        (2, True, False, True),
+        (1, False, True, False),
+        (0, False, False, False),
+    ],
+    ids=["lives", "has_ended", "lives_again", "after_the_faults", "before_its_start"],
+)
+def test_a_spared_process_that_ends_early_ends_the_run(
+    tmp_path: Path, lives: int, alive: bool, is_calm: bool, ends: bool
+) -> None:
+    member = SimpleNamespace(lives=lives, alive=alive, instance="gauge-1")
+    fleet = SimpleNamespace(faults=[], members={"gauge": member})
+    run = SimpleNamespace(folder=tmp_path, case=SqliteCase(tmp_path), fleet=fleet)
+    if is_calm:
+        (tmp_path / CALM).touch()
+    assert bool(list(Soak(60.0, ("gauge",))._ended(cast(Run, run)))) is ends
 
 
 def test_rows_that_break_an_invariant_end_the_run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -17,6 +17,7 @@ from flowfabric.store.schema import TABLES
 from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import snapshot_of
+from tests.chaos.child import CALM
 from tests.chaos.evidence import Evidence
 from tests.chaos.logs import Log, read_history
 from tests.chaos.run import Found, Run, Watch
@@ -64,8 +65,9 @@ class Soak(Watch):
                 (now, SAMPLE_EVERY_S, self._sample),
                 (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self._verify),
             ]
-        if run.fleet.faults:
-            raise Found([Violation("process", *fault) for fault in run.fleet.faults])
+        faults = [*run.fleet.faults, *self._ended(run)]
+        if faults:
+            raise Found([Violation("process", *fault) for fault in faults])
         if self._under_way is not None:
             if not self._under_way.done():
                 return
@@ -77,6 +79,15 @@ class Soak(Watch):
                 self._jobs[at] = (now + every, every, job)
                 self._under_way = self._beside.submit(job, run)
                 return
+
+    def _ended(self, run: Run) -> Iterator[tuple[str, str]]:
+        """Spared processes that did not live until the faults were over."""
+        if (run.folder / CALM).exists():
+            return
+        for role in self._spared:
+            member = run.fleet.members[role]
+            if member.lives > 1 or (member.lives and not member.alive):
+                yield member.instance, "was to live through the run"
 
     def _sample(self, run: Run) -> list[Violation]:
         assert self._log is not None
