@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from flowfabric.verify.invariants import Violation
@@ -23,7 +24,7 @@ def frames_came_in_order(
         if note["op"] != "followed":
             continue
         numbers = [int(frame) for frame in note["frames"]]
-        met = any(down <= note["t"] and note["began"] <= up for down, up in away)
+        met = note["broke"] or any(down <= note["t"] and note["began"] <= up for down, up in away)
         if not _is_whole(numbers, may_lack_the_last=met):
             yield Violation("stream", note["run"], f"its follower received frames {numbers}")
 
@@ -31,7 +32,7 @@ def frames_came_in_order(
 def _is_whole(numbers: list[int], *, may_lack_the_last: bool) -> bool:
     """A run whose lease is lost begins again with the first frame."""
     begins = [at for at, number in enumerate(numbers) if number == 0]
-    runs = [numbers[at:until] for at, until in zip(begins, [*begins[1:], None], strict=True)]
+    runs = [numbers[at:until] for at, until in pairwise([*begins, len(numbers)])]
     if any(run != list(range(len(run))) for run in runs) or numbers[:1] not in ([], [0]):
         return False
     return may_lack_the_last or (bool(runs) and len(runs[-1]) == FRAMES)

@@ -82,6 +82,7 @@ def followed(*frames: int) -> dict[str, Any]:
         "began": 5 * S,
         "t": 6 * S,
         "frames": [str(number) for number in frames],
+        "broke": False,
     }
 
 
@@ -98,6 +99,7 @@ WHOLE = tuple(range(FRAMES))
         ((*WHOLE[1:], *WHOLE), [], False),
         (WHOLE[:3], [(5 * S, 7 * S)], True),
         ((1, 0), [(5 * S, 7 * S)], False),
+        ((), [], False),
     ],
     ids=[
         "whole",
@@ -107,6 +109,7 @@ WHOLE = tuple(range(FRAMES))
         "first_missing",
         "store_was_away",
         "out_of_order",
+        "nothing",
     ],
 )
 def test_frames_are_received_once_in_order(
