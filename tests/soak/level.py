@@ -30,7 +30,7 @@ LEVELS = {
     "rss_mb": Allowance(0.03, 3.0),
     "descriptors": Allowance(0.0, 4.0),
     "tasks": Allowance(0.0, 12.0),
-    "connections": Allowance(0.0, 6.0),
+    "connections": Allowance(0.05, 6.0),
     "rows": Allowance(0.10, 200.0),
 }
 WARM_S = 600.0
