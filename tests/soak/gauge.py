@@ -48,12 +48,17 @@ class Gauge:
                 self._log.write("note", "control", seconds=control())
             due = max(due + EVERY_S, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
-        await asyncio.gather(*self._asked)
+        await asyncio.gather(*self._asked, return_exceptions=True)
 
     def _start(self, asked: Any) -> None:
         task = asyncio.create_task(asked)
         self._asked.add(task)
-        task.add_done_callback(self._asked.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._asked.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log.write("note", "surprise", says=repr(task.exception()))
 
     async def _echo(self, number: int) -> None:
         began = time.monotonic_ns()
