@@ -37,11 +37,11 @@ WARM_S = 600.0
 """A process takes more memory while it is younger than this."""
 YOUNG = Allowance(0.15, 8.0)
 LONG_S, LONG_WINDOW_S = 1_800.0, 300.0
-SHORT_SHARE = 1 / 6
+SHORT_SHARE, SHORTEST_S = 1 / 6, 30.0
 SLOWER = 1.2
 SLOWER_SHORT = {0.5: 2.0, 0.99: 4.0}
 NOISE_S = 0.002
-FEWEST = 50
+FEWEST = 30
 
 
 class Slowness(Struct, frozen=True):
@@ -129,7 +129,10 @@ def controls(notes: Iterable[Note], began_ns: int) -> Series:
 
 
 def window_s(ends_s: float) -> float:
-    return LONG_WINDOW_S if ends_s >= LONG_S else ends_s * SHORT_SHARE
+    """The two windows of a run never overlap."""
+    if ends_s >= LONG_S:
+        return LONG_WINDOW_S
+    return min(max(ends_s * SHORT_SHARE, SHORTEST_S), ends_s / 2)
 
 
 def slowness(samples: Series, control: Series, ends_s: float) -> list[Slowness]:

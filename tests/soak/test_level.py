@@ -155,6 +155,7 @@ def test_a_long_run_allows_a_fifth() -> None:
     slow = [level.Slowness(0.5, 0.100, 0.130, 1.0)]
     assert list(level.slower(slow, level.LONG_S)) and not list(level.slower(slow, LASTS_S))
     assert level.window_s(level.LONG_S) == 300.0 and level.window_s(LASTS_S) == 100.0
+    assert level.window_s(90.0) == 30.0 and level.window_s(40.0) == 20.0
 
 
 def test_results_that_met_the_store_away_are_left_out() -> None:

@@ -28,8 +28,10 @@ from . import level
 from .follow import every_minute_ran, frames_came_in_order
 
 SAMPLE_EVERY_S, VERIFY_EVERY_S = 5.0, 60.0
-BACK_NS = 3_000_000_000
-"""A process reaches its store again, and has done what had waited, within this."""
+BACK_NS, UNLOCKED_NS = 3_000_000_000, 1_000_000_000
+"""A process reaches its store again, and has done what had waited, within this: after a restart or
+a freeze of its own, and after another process held the lock of the file.
+"""
 GROWING = (
     "ff_idempotency",
     "ff_budget_usage_dedup",
@@ -135,7 +137,7 @@ class Soak(Watch):
                 spared = note["target"].rpartition("-")[0] in self._spared
                 if spared or not is_postgres(run.case.url):
                     thawed = note["t"] + int(float(note["seconds"]) * 1e9)
-                    spans.append((note["t"], thawed + BACK_NS))
+                    spans.append((note["t"], thawed + (BACK_NS if spared else UNLOCKED_NS)))
         return spans
 
     def report(self) -> dict[str, Table]:
