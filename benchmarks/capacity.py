@@ -121,13 +121,15 @@ def plan(wanted: Load, server: Server, costs: Costs) -> list[tuple[str, str]]:
         ("worker and client processes", f"{ceil(needed.client_cores / server.used):,}"),
         (
             "WAL",
-            f"{needed.wal_mb_s:,.0f} MB/s, right after a checkpoint {needed.wal_checkpoint_mb_s:,.0f}",
+            f"{needed.wal_mb_s:,.0f} MB/s, "
+            f"right after a checkpoint {needed.wal_checkpoint_mb_s:,.0f}",
         ),
         ("WAL a day, when archived", f"{needed.wal_mb_s * DAY_S / 1e6:,.2f} TB"),
         ("rows a day", f"{needed.disk_gb_day:,.0f} GB"),
         (
             f"rows kept for {wanted.days:g} days",
-            f"{needed.disk_gb_day * wanted.days:,.0f} GB, {needed.disk_gb_day * wanted.days / cells:,.0f} a server",
+            f"{needed.disk_gb_day * wanted.days:,.0f} GB, "
+            f"{needed.disk_gb_day * wanted.days / cells:,.0f} a server",
         ),
     ]
 
@@ -137,7 +139,8 @@ def markdown(costs: Costs) -> str:
     lines = [
         f"Measured by `{costs.command}` on {costs.machine}, Postgres {costs.version}.",
         "",
-        "| operation | statements | WAL bytes | after a checkpoint | disk bytes | server us | client us |",
+        "| operation | statements | WAL bytes | after a checkpoint | disk bytes | server us "
+        "| client us |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [f"| {name} | {_cells(cost)} |" for name, cost in costs.operations.items()]

@@ -1,4 +1,4 @@
-"""Many suspended executions from a few: their rows are copied under new ids, inside the database."""
+"""Many suspended executions from a few: the database copies their rows under new ids."""
 
 from __future__ import annotations
 

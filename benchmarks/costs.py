@@ -50,8 +50,8 @@ POLICY = ClaimPolicy("bench", "bench-1", 3_600_000)
 
 
 class Cost(Struct, frozen=True):
-    """Of one operation. The first WAL figure is right after a checkpoint, when every page is written
-    whole once more; the second is with few whole pages.
+    """Of one operation. The first WAL figure is right after a checkpoint, when every page is
+    written whole once more; the second is with few whole pages.
     """
 
     statements: float = 0.0
@@ -169,9 +169,9 @@ def _machine() -> str:
 
 def _measured(name: str, cost: Cost, n: int) -> Measured:
     system = (
-        f"{cost.statements:.2f} statements, {cost.wal:.0f} bytes of WAL ({cost.wal_first:.0f} after a "
-        f"checkpoint), {cost.disk:.0f} on disk, {cost.server_us:.0f} us of the server, "
-        f"{cost.client_us:.0f} of the client"
+        f"{cost.statements:.2f} statements, {cost.wal:.0f} bytes of WAL "
+        f"({cost.wal_first:.0f} after a checkpoint), {cost.disk:.0f} on disk, "
+        f"{cost.server_us:.0f} us of the server, {cost.client_us:.0f} of the client"
     )
     return Measured(scenario=f"{NAME}/{name}", store="postgres", system=system, n=n)
 

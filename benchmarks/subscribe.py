@@ -59,7 +59,7 @@ async def _caught_up(engine: Engine, n: int) -> float:
 
 
 async def run_many(store: str, n: int, workers: int) -> list[Measured]:
-    """A thousand subscribers on one engine and `n` events, ten a second: from commit to received."""
+    """A thousand subscribers on one engine, `n` events, ten a second: from commit to received."""
     lags: list[float] = []
     told: list[float] = []
 

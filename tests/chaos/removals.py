@@ -13,7 +13,7 @@ from .fences import nothing_accepted_too_late, nothing_stale_accepted
 from .logs import History
 
 BORROWED = ("fail", "give_up")
-"""A late holder may be answered what an operator's cancel came to, and the row that tells is gone."""
+"""A late holder may be answered what an operator's cancel came to; the row that tells is gone."""
 
 
 def nothing_removed_early(seen: Evidence) -> Iterator[Violation]:

@@ -1,1 +1,1 @@
-"""A mixed load for many minutes, with faults: the invariants hold, nothing leaks, nothing slows down."""
+"""A mixed load for many minutes, with faults: invariants, leaks and latency."""

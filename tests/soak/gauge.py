@@ -108,7 +108,7 @@ class Gauge:
 
 
 def control() -> float:
-    """Seconds that a fixed amount of work takes: the speed of the machine beside everything else."""
+    """Seconds that a fixed amount of work takes, which tells the speed of the machine."""
     began = time.perf_counter()
     total = 0
     for number in range(CONTROL_ROUNDS):

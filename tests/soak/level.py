@@ -89,7 +89,7 @@ def quarters(series: Series, ends_s: float) -> tuple[float, float] | None:
 def leaks(
     found: Mapping[tuple[str, str], Series], ends_s: float, growing: Sequence[str] = ()
 ) -> Iterator[Violation]:
-    """What rose from the third quarter to the last. `growing` are tables that keep rows by design."""
+    """What rose from the third quarter to the last. `growing` tables keep rows by design."""
     for (what, where), series in found.items():
         middle = quarters(series, ends_s)
         if middle is None or where in growing:

@@ -1,4 +1,4 @@
-"""What is wrong while a run is under way ends it, and the followers and schedules of it are checked."""
+"""What is wrong while a run is under way ends it; its followers and schedules are checked."""
 
 from __future__ import annotations
 
