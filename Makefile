@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 STORE ?= sqlite
 KILLS ?= 20
+MINUTES ?= 30
 RESTARTS ?= $(if $(filter postgres,$(STORE)),3,0)
 SCENARIO ?= submit-claim-complete
 WORKLOAD ?=
@@ -12,7 +13,7 @@ WORKLOAD ?=
 # Every test process rewrites and compiles every test when nothing may be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test check bench chaos nightly docs clean
+.PHONY: venv demo test check bench chaos soak nightly docs clean
 
 venv: $(STAMP)
 
@@ -49,10 +50,15 @@ bench: venv
 chaos: venv
 	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS)
 
+soak: venv
+	$(BIN)/python -m tests.soak --store $(STORE) --minutes $(MINUTES)
+
 nightly: venv
 	$(BIN)/pytest -n 3 --dist loadgroup -m nightly
 	$(BIN)/python -m tests.chaos --store sqlite --kills 300
 	$(BIN)/python -m tests.chaos --store postgres --kills 300 --restarts 15
+	$(BIN)/python -m tests.soak --store sqlite --minutes 15
+	$(BIN)/python -m tests.soak --store postgres --minutes 15
 
 docs: venv
 	$(BIN)/python -m docs.generate

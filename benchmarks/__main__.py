@@ -1,21 +1,27 @@
-"""`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`"""
+"""`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`,
+and `python -m benchmarks capacity --rate R`, which computes
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
 from benchmarks import (
     backlog_growth,
     capabilities,
+    capacity,
+    costs,
     enqueue,
     flows,
     http,
     idle,
     limits,
     memory_use,
+    processes,
     quota_claims,
     sdk,
     starts,
@@ -24,6 +30,7 @@ from benchmarks import (
     subscribe,
     suspension,
     sustained,
+    timers,
     wal,
 )
 from benchmarks.peers import run as peers
@@ -35,13 +42,16 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.TWO_CALLS: (submit_claim_complete.run_two_calls, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     capabilities.NAME: (capabilities.run, 10_000),
+    costs.NAME: (costs.run, 5_000),
     idle.NAME: (idle.run, 20),
+    idle.FLEET: (idle.run_fleet, 20),
     memory_use.NAME: (memory_use.run, 100_000),
     enqueue.NAME: (enqueue.run, 10_000),
     flows.CHAIN: (flows.run_chain, 100),
     flows.FAN_OUT: (flows.run_fan_out, 30),
     flows.QUORUM: (flows.run_quorum, 1_000),
     flows.GRAPH: (flows.run_graph, flows.LARGE),
+    processes.NAME: (processes.run, 20_000),
     quota_claims.NAME: (quota_claims.run, 10_000),
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
@@ -56,7 +66,9 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     streams.APPEND: (streams.run_append, 60_000),
     streams.LATENCY: (streams.run_latency, 500),
     subscribe.NAME: (subscribe.run, 100_000),
+    subscribe.MANY: (subscribe.run_many, 100),
     sustained.NAME: (sustained.run, 250_000),
+    timers.NAME: (timers.run, 1_000_000),
     wal.NAME: (wal.run, 5_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
@@ -70,6 +82,9 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 
 
 def main() -> None:
+    if sys.argv[1:2] == [capacity.NAME]:
+        capacity.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
         prog="benchmarks", description="Measure FlowFabric on this machine."
     )

@@ -5,44 +5,115 @@ own log.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
 
-from benchmarks.engines import LANE, new_database
+from msgspec import structs
+
+from benchmarks.engines import BULK, LANE, creations, new_database
+from benchmarks.memory_use import rss_mb
 from benchmarks.report import Measured
 from flowfabric import ClaimPolicy, Engine, PostgresBackend
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.testing.postgres import PostgresServer
 
-NAME = "idle"
+NAME, FLEET = "idle", "idle-fleet"
 SETTLE_S = 3.0
+LANES, FLEET_WORKERS, ENGINES, FOLLOWERS = 10_000, 1_000, 4, 1_000
+Waiting = Sequence[Coroutine[Any, Any, None]]
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
     """`n` is how many seconds it is watched."""
     if store != "postgres":
         return [Measured(scenario=NAME, store=store, system="flowfabric", n=n)]
-    with PostgresServer(settings={"log_statement": "all"}) as server:
-        engine = await PostgresBackend.connect(await new_database(server, "engine"), migrate=True)
+    async with AsyncExitStack() as stack:
+        server, (engine,) = await _engines(stack, 1)
         engine.with_scanners()
-        waiting = [asyncio.create_task(_wait(engine, k, n)) for k in range(workers)]
-        await asyncio.sleep(SETTLE_S)
-        before = _statements(server)
-        await asyncio.sleep(n)
-        sent = _statements(server) - before
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        await engine.close()
+        rate = await _watched(server, [_wait(engine, LANE, k, n) for k in range(workers)], n)
     system = f"flowfabric, {workers} waiting workers: statements"
-    return [Measured(scenario=NAME, store=store, system=system, n=n, ops_per_s=sent / n)]
+    return [Measured(scenario=NAME, store=store, system=system, n=n, ops_per_s=rate)]
 
 
-async def _wait(engine: Engine, number: int, seconds: int) -> None:
+async def run_fleet(store: str, n: int, workers: int) -> list[Measured]:
+    """10,000 lanes and 1,000 waiting workers, then 1,000 subscribers instead; `n` is in seconds."""
+    if store != "postgres":
+        return [Measured(scenario=FLEET, store=store, system="flowfabric", n=n)]
+    found = []
+    async with AsyncExitStack() as stack:
+        server, engines = await _engines(stack, ENGINES)
+        await _use_lanes(engines[0])
+        for engine in engines:
+            engine.with_scanners()
+        workers_of = [
+            _wait(engines[k % ENGINES], _lane(k * LANES // FLEET_WORKERS), k, n)
+            for k in range(FLEET_WORKERS)
+        ]
+        followers = [_follow(engines[k % ENGINES]) for k in range(FOLLOWERS)]
+        for what, waiting in (
+            (f"{LANES} lanes, {FLEET_WORKERS} waiting workers", workers_of),
+            (f"{LANES} lanes, {FOLLOWERS} subscribers", followers),
+        ):
+            rate = await _watched(server, waiting, n)
+            system = f"{ENGINES} engines, {what}, {rss_mb():.1f} MB: statements"
+            found.append(Measured(scenario=FLEET, store=store, system=system, n=n, ops_per_s=rate))
+    return found
+
+
+async def _engines(stack: AsyncExitStack, count: int) -> tuple[PostgresServer, list[Engine]]:
+    """On one server that logs every statement."""
+    server = stack.enter_context(PostgresServer(settings={"log_statement": "all"}))
+    url = await new_database(server, "engine")
+    engines: list[Engine] = []
+    for _ in range(count):
+        engines.append(await PostgresBackend.connect(url, migrate=True))
+        stack.push_async_callback(engines[-1].close)
+    return server, engines
+
+
+async def _watched(server: PostgresServer, waiting: Waiting, seconds: int) -> float:
+    """Statements a second while they wait."""
+    tasks = [asyncio.create_task(each) for each in waiting]
+    await asyncio.sleep(SETTLE_S)
+    before = _statements(server)
+    await asyncio.sleep(seconds)
+    sent = _statements(server) - before
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return sent / seconds
+
+
+async def _wait(engine: Engine, lane: str, number: int, seconds: int) -> None:
     policy = ClaimPolicy(
         "bench",
         f"bench-{number}",
         30_000,
         max_wait_ms=min(int((SETTLE_S + seconds + 5) * 1000), 60_000),
     )
-    await engine.claim(LANE, (), policy)
+    await engine.claim(lane, (), policy)
+
+
+async def _follow(engine: Engine) -> None:
+    async for _event in engine.subscribe_completion(BEGINNING):
+        pass
+
+
+def _lane(number: int) -> str:
+    return f"{LANE}-{number}"
+
+
+async def _use_lanes(engine: Engine) -> None:
+    """Each has had an execution, which sleeps for a day."""
+    until = await engine.server_time_ms() + 86_400_000
+    for at in range(0, LANES, BULK):
+        await engine.create_executions(
+            [
+                structs.replace(each, lane_id=_lane(at + number), delay_until=until)
+                for number, each in enumerate(creations(BULK))
+            ]
+        )
 
 
 def _statements(server: PostgresServer) -> int:

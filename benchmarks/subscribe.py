@@ -4,18 +4,21 @@ consumer would.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from statistics import median
 
 from benchmarks.engines import BULK, opened
-from benchmarks.report import Measured
+from benchmarks.memory_use import rss_mb
+from benchmarks.report import Measured, percentile
 from flowfabric import Engine, ExecutionId
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.plan import Arg, Emit, Form
 
-NAME = "subscribe"
+NAME, MANY = "subscribe", "subscribers"
 TURNS = 3
+SUBSCRIBERS, EVERY_S = 1_000, 0.1
 TELL = Form(
     "bench_tell",
     Emit(
@@ -53,3 +56,34 @@ async def _caught_up(engine: Engine, n: int) -> float:
         if seen == n:
             break
     return n / (time.perf_counter() - began)
+
+
+async def run_many(store: str, n: int, workers: int) -> list[Measured]:
+    """A thousand subscribers on one engine, `n` events, ten a second: from commit to received."""
+    lags: list[float] = []
+    told: list[float] = []
+
+    async def follow(engine: Engine) -> None:
+        seen = 0
+        async for _event in engine.subscribe_completion(BEGINNING):
+            lags.append(time.perf_counter() - told[seen])
+            seen += 1
+            if seen == n:
+                return
+
+    async with opened(store) as (engine, _):
+        before = rss_mb()
+        following = [asyncio.create_task(follow(engine)) for _ in range(SUBSCRIBERS)]
+        busy = time.process_time()
+        for number in range(n):
+            await asyncio.sleep(EVERY_S)
+            told.append(time.perf_counter())
+            ident = ExecutionId.solo(f"lane-{number % 7}")
+            plan = TELL(execution_id=ident.uuid, partition_key=ident.partition_index)
+            await engine.store.commit_many([plan])
+        await asyncio.gather(*following)
+        busy = time.process_time() - busy
+        grown = rss_mb() - before
+    system = f"{SUBSCRIBERS} subscribers, {grown:.1f} MB more, {busy / len(lags) * 1e6:.0f} us each"
+    p50, p99 = percentile(lags, 0.5), percentile(lags, 0.99)
+    return [Measured(scenario=MANY, store=store, system=system, n=n, p50_ms=p50, p99_ms=p99)]

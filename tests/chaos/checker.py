@@ -34,8 +34,9 @@ from .fences import (
 )
 from .frames import FRAME_CHECKS
 from .progress import PROGRESS_CHECKS
+from .removals import REMOVAL_CHECKS
 from .survivors import nobody_is_stuck
-from .task_ends import TASK_CHECKS
+from .task_ends import HOME, TASK_CHECKS
 from .waits import WAIT_CHECKS
 
 BY_TIME = "claimed at"
@@ -94,19 +95,26 @@ def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
 
 
 def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
-    """One execution per idempotency key, and everybody was told the same one."""
-    told: dict[str, set[str]] = defaultdict(set)
+    """One execution per idempotency key of a namespace, and everybody was told the same one."""
+    told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for call in seen.history.of("create"):
-        for (_, key), (ident, _) in zip(call.facts["asked"], call.reply["made"], strict=True):
+        homes = [run[0] for run in call.facts.get("runs", ())] or [HOME] * len(call.facts["asked"])
+        for home, (_, key), (ident, _) in zip(
+            homes, call.facts["asked"], call.reply["made"], strict=True
+        ):
             if key:
-                told[key].add(ident)
-    stored: dict[str, set[str]] = defaultdict(set)
+                told[home, key].add(ident)
+    stored: dict[tuple[str, str], set[str]] = defaultdict(set)
     for execution in seen.world.executions.values():
         if execution.idempotency_key:
-            stored[execution.idempotency_key].add(execution.id)
+            stored[execution.namespace, execution.idempotency_key].add(execution.id)
     for key in told.keys() | stored.keys():
         if len(stored[key]) != 1 or not told[key] <= stored[key]:
-            yield Violation("keys", key, f"stored {sorted(stored[key])}, told {sorted(told[key])}")
+            yield Violation(
+                "keys",
+                f"{key[0]}: {key[1]}",
+                f"stored {sorted(stored[key])}, told {sorted(told[key])}",
+            )
 
 
 def ends_stand(seen: Evidence) -> Iterator[Violation]:
@@ -259,6 +267,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     *FRAME_CHECKS,
     *TASK_CHECKS,
     *PROGRESS_CHECKS,
+    *REMOVAL_CHECKS,
 )
 
 

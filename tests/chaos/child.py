@@ -25,11 +25,21 @@ from .clocks import read_set_clock, true_ns
 from .logs import Log
 from .plan import LOOPS
 from .stores import open_engine
+from .vitals import tell_vitals
 
 CALM = "calm"
 DRIVER_SAYS = "unexpected connection_lost() call"
 _PR_SET_PDEATHSIG = 1
 LEAD_S = 0.25
+
+
+class Soak(Struct, frozen=True):
+    """What differs in a run of many minutes. Processes of `spared` roles live through all of it;
+    executions of workers are removed once they have ended for `kept_ms`.
+    """
+
+    spared: tuple[str, ...]
+    kept_ms: int
 
 
 class Setup(Struct, frozen=True):
@@ -42,11 +52,25 @@ class Setup(Struct, frozen=True):
     executions: int
     tasks: int
     rate: float
+    soak: Soak | None = None
+
+    @property
+    def role(self) -> str:
+        return self.instance.rpartition("-")[0]
+
+    @property
+    def is_spared(self) -> bool:
+        return self.soak is not None and self.role in self.soak.spared
 
     @property
     def calm(self) -> bool:
         """The nemesis has stopped; nobody dies on purpose any more."""
         return (Path(self.folder) / CALM).exists()
+
+    @property
+    def may_die(self) -> bool:
+        """Whether a process that was armed to end at a point does so, or blocks its event loop."""
+        return not self.calm and not self.is_spared
 
 
 def leader_file(folder: str | Path) -> Path:
@@ -75,7 +99,12 @@ def begin(role: str, setup: Setup) -> None:
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
     if is_postgres(setup.url):
         logging.getLogger().handlers[0].addFilter(_is_no_outage)
-    asyncio.run(_live(setup, importlib.import_module(f"{__package__}.{role}").main))
+    asyncio.run(_live(setup, importlib.import_module(module_of(role)).main))
+
+
+def module_of(role: str) -> str:
+    """A name with a dot is that of a module elsewhere."""
+    return role if "." in role else f"{__package__}.{role}"
 
 
 def _is_no_outage(record: logging.LogRecord) -> bool:
@@ -114,11 +143,14 @@ async def _live(setup: Setup, main: Main) -> None:
         engine.with_scanners(
             LOOPS
         )  # everybody stands for election, so that a dead leader is followed
-    leading = asyncio.create_task(_tell_lead(setup, engine))
+    beside = [asyncio.create_task(_tell_lead(setup, engine))]
+    if setup.is_spared:
+        beside.append(asyncio.create_task(tell_vitals(log)))
     try:
         await main(setup, engine, log, stop)
     finally:
-        leading.cancel()
+        for task in beside:
+            task.cancel()
         await engine.close()
     log.write("note", "ended")
 

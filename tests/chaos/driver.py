@@ -24,7 +24,7 @@ from .plan import EXECUTIONS_PER_FLOW, Job, flow, job
 
 BULK = 6
 PAUSE_S = 0.1
-ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
+ENDED_OR_REMOVED = ("completed", "failed", "cancelled", "expired", "skipped", None)
 Asked = list[tuple[ExecutionId, Job]]
 
 
@@ -133,7 +133,7 @@ class Driver:
             for _ in range(2):
                 await self._try("cancel", ident, lambda: self._engine.cancel_execution(cancel))
         if each.replays and ident not in self._replayed:
-            while await self._state(ident) not in ENDED:
+            while await self._state(ident) not in ENDED_OR_REMOVED:
                 if self._stop.is_set():
                     return
                 await asyncio.sleep(PAUSE_S)

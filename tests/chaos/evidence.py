@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +21,8 @@ from .logs import Call, History, Life
 GRANTS = ("acquired", "reclaimed")
 FENCED = ("renew", "progress", "step", "complete", "fail", "delay", "suspend", "give_up")
 ENDS = ("complete", "fail", "delay", "suspend", "give_up")
+TRIMMED = "trimmed"
+"""The note of a client that removes executions of workers as well."""
 RAISING = ("suspend", "give_up")
 """Writes that raise the epoch, and leave their event under the next."""
 OUTCOMES = {"Success": "success", "Failure": "failed", "Cancelled": "cancelled"}
@@ -40,21 +42,30 @@ class TaskRun(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """`history` without the calls about runs that are forgotten, for the rows that would confirm
-    them are gone.
+    """`history` without the calls about what is removed, for the rows that would confirm them are
+    gone; `removed` are those about executions of workers, and `ended_ms` when each was told to
+    have ended last.
     """
 
     world: Snapshot
     tables: Mapping[str, list[Row]]
     history: History
     runs: Mapping[str, TaskRun] = {}
+    removed: Sequence[Call] = ()
+    ended_ms: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, tables: Mapping[str, list[Row]], history: History) -> Evidence:
         world = snapshot_of(tables)
         runs = _runs(world, history)
-        gone = {ident for ident, run in runs.items() if run.forgotten}
-        return cls(world, tables, _without(history, gone), runs)
+        ended_ms = _removed(world, history, runs)
+        gone = {ident for ident, run in runs.items() if run.forgotten} | ended_ms.keys()
+        removed = [
+            call
+            for call in history.calls
+            if call.execution in ended_ms or (ended_ms and call.op == "claim")
+        ]
+        return cls(world, tables, _without(history, gone), runs, removed, ended_ms)
 
     def execution(self, ident: str) -> Execution | None:
         return self.world.executions.get(key_of(ident))
@@ -106,6 +117,19 @@ def _runs(world: Snapshot, history: History) -> dict[str, TaskRun]:
                     namespace, kind, payload, tuple(ends[ident]), not is_there and bool(ends[ident])
                 )
     return found
+
+
+def _removed(world: Snapshot, history: History, runs: Mapping[str, TaskRun]) -> dict[str, int]:
+    """Executions of workers that retention has removed, in a run where it does."""
+    if not any(note["op"] == TRIMMED for note in history.notes):
+        return {}
+    return {
+        line["execution"]: line["at"]
+        for line in stream_of(history, COMPLETION_EVENTS)[0]
+        if line["outcome"] != "resumable"
+        and line["execution"] not in runs
+        and key_of(line["execution"]) not in world.executions
+    }
 
 
 def _without(history: History, gone: set[str]) -> History:

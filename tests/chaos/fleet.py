@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import msgspec
 
 from flowfabric.connect import is_postgres
 
-from .child import Setup, begin
+from .child import Setup, begin, module_of
 
 ROLES = {
     "worker0": "worker",
@@ -61,15 +61,21 @@ class Member:
 
 
 class Fleet:
-    def __init__(self, setup: Setup, url_of: Callable[[str], str]) -> None:
-        self._setup, self._url_of = setup, url_of
+    def __init__(
+        self,
+        setup: Setup,
+        url_of: Callable[[str], str],
+        roles: Mapping[str, str] = ROLES,
+        clients: tuple[str, ...] = CLIENTS,
+    ) -> None:
+        self._setup, self._url_of, self._roles, self.clients = setup, url_of, roles, clients
         self._nursery = multiprocessing.get_context("forkserver")
         stores = ["flowfabric.store.postgres.store"] if is_postgres(setup.url) else []
         self._nursery.set_forkserver_preload(
-            [*(f"{__package__}.{module}" for module in sorted(set(ROLES.values()))), *stores]
+            [*map(module_of, sorted(set(roles.values()))), *stores]
         )
         self._folder = Path(setup.folder)
-        self.members = {role: Member(role) for role in ROLES}
+        self.members = {role: Member(role) for role in roles}
         self.faults: list[tuple[str, str]] = []
         self.self_kills = 0
         self._killed: set[str] = set()
@@ -82,7 +88,7 @@ class Fleet:
             self._setup, url=self._url_of(member.role), instance=member.instance
         )
         member.process = self._nursery.Process(
-            target=begin, args=(ROLES[member.role], setup), name=member.instance
+            target=begin, args=(self._roles[member.role], setup), name=member.instance
         )
         member.process.start()
         assert member.process.pid is not None
@@ -127,7 +133,7 @@ class Fleet:
     def _note_end(self, member: Member, code: int | None) -> None:
         if code == -signal.SIGKILL:
             self.self_kills += member.instance not in self._killed
-        elif code == 0 and member.role in CLIENTS:
+        elif code == 0 and member.role in self.clients:
             member.finished = member.asked_to_end_at is None
         elif member.asked_to_end_at is None or code not in (
             0,

@@ -171,6 +171,8 @@ def _add(history: History, instance: str, lines: Iterable[dict[str, Any]]) -> No
                 lives[op].events.append(line)
                 lives[op].seen_ns.append(at_ns)
             case _:
-                history.notes.append({"instance": instance, "op": op, "t": at_ns, **line})
+                history.notes.append(
+                    {"instance": instance, "op": op, "t": at_ns, "ms": at_ms, **line}
+                )
     history.calls += calls.values()
     history.lives += lives.values()

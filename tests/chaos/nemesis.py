@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from msgspec import Struct
+
 from .child import leader_file
 from .clocks import set_clock
 from .fleet import Fleet, Member
@@ -18,10 +20,8 @@ from .outages import Outages
 from .plan import LEASE_MS
 from .stores import StoreCase
 
-PAUSE_S = (0.15, 0.45)
 STOPPED_LEASES = (0.5, 3.0)
 TICK_S = 0.02
-KILLS_PER_FREEZE, KILLS_PER_CLOCK = 20, 7
 AGAIN_S = 0.2
 ACTS = {
     ("kill", "worker"): 30,
@@ -40,10 +40,30 @@ ACTS = {
 }
 
 
+class Pace(Struct, frozen=True):
+    """How often there is a fault, and how long the run lasts at least. With no `kills_per_clock`
+    the clock is left alone. `spared` roles are only frozen, while they lead the loops.
+    """
+
+    pause_s: tuple[float, float] = (0.15, 0.45)
+    kills_per_freeze: int = 20
+    kills_per_clock: int = 7
+    lasts_s: float = 0.0
+    spared: tuple[str, ...] = ()
+
+
 class Nemesis:
     def __init__(
-        self, fleet: Fleet, outages: Outages, case: StoreCase, folder: Path, seed: int, log: Log
+        self,
+        fleet: Fleet,
+        outages: Outages,
+        case: StoreCase,
+        folder: Path,
+        seed: int,
+        log: Log,
+        pace: Pace,
     ) -> None:
+        self._pace = pace
         self._fleet, self._outages, self._case, self._folder, self._log = (
             fleet,
             outages,
@@ -61,8 +81,12 @@ class Nemesis:
         """
         self._kills = kills
         strikes_at = acts_at = time.monotonic() + 1.0
-        while self.done["kill"] < kills or not self._outages.over or self._frozen:
+        ends_at = time.monotonic() + self._pace.lasts_s
+        while True:
             now = time.monotonic()
+            over = self.done["kill"] >= kills and self._outages.over and not self._frozen
+            if over and now >= ends_at:
+                break
             if now > deadline:
                 return False
             self._fleet.tend()
@@ -71,7 +95,7 @@ class Nemesis:
                 acts_at = now + AGAIN_S
                 self._act_by_count()
             if now >= strikes_at and self.done["kill"] < kills and self._strike():
-                strikes_at = now + self._rng.uniform(*PAUSE_S)
+                strikes_at = now + self._rng.uniform(*self._pace.pause_s)
             tell()
             time.sleep(TICK_S)
         set_clock(self._folder, 0)
@@ -87,12 +111,13 @@ class Nemesis:
         """
         kills = self.done["kill"]
         if (
-            kills >= KILLS_PER_FREEZE * self.done["freeze"]
+            kills >= self._pace.kills_per_freeze * self.done["freeze"]
             and kills < self._kills
             and not self._frozen
         ):
             self._freeze()
-        if kills >= KILLS_PER_CLOCK * (self.done["clock"] + 1):
+        every = self._pace.kills_per_clock
+        if every and kills >= every * (self.done["clock"] + 1):
             self._set_clock()
 
     def _freeze(self) -> None:
@@ -111,7 +136,8 @@ class Nemesis:
         ]
         member = next((m for m in able if m.instance == named), None)
         if member is None:
-            able = [m for m in able if "worker" in m.role] if self._case.has_no_leader else []
+            workers = [m for m in able if "worker" in m.role and m.role not in self._pace.spared]
+            able = workers if self._case.has_no_leader else []
             member = self._rng.choice(able) if able else None
         if member is None or not self._fleet.send(member, signal.SIGSTOP):
             return
@@ -141,7 +167,10 @@ class Nemesis:
         targets = [
             m
             for m in self._fleet.members.values()
-            if m.role.startswith(role) and m.alive and not m.is_frozen
+            if m.role.startswith(role)
+            and m.role not in self._pace.spared
+            and m.alive
+            and not m.is_frozen
         ]
         if act != "kill":
             targets = [m for m in targets if m.resumes_at is None and m.asked_to_end_at is None]

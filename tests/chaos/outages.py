@@ -24,8 +24,16 @@ class Outages:
     without a server.
     """
 
-    def __init__(self, case: StoreCase, restarts: int, kills: int, seed: int, log: Log) -> None:
-        self._case, self._log = case, log
+    def __init__(
+        self,
+        case: StoreCase,
+        restarts: int,
+        kills: int,
+        seed: int,
+        log: Log,
+        cut_after_s: tuple[float, float] = CUT_AFTER_S,
+    ) -> None:
+        self._case, self._log, self._cut_after_s = case, log, cut_after_s
         self._rng = Random(f"{seed}/outages")
         self._spread = restarts > 0
         self._due = [kills * (number + 0.5) / restarts for number in range(restarts)]
@@ -63,7 +71,7 @@ class Outages:
             self._under_way = self._beside.submit(self._restart, how, self._rng.uniform(*AWAY_S))
 
     def _next_cut(self) -> float:
-        return time.monotonic() + self._rng.uniform(*CUT_AFTER_S)
+        return time.monotonic() + self._rng.uniform(*self._cut_after_s)
 
     def _restart(self, how: str, seconds: float) -> None:
         self._log.write("note", "down", how=how)

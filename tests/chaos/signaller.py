@@ -117,7 +117,7 @@ class Signaller:
     def _heard(self, answer: SignalAccepted | SignalDuplicate) -> dict[str, Any]:
         if isinstance(answer, SignalAccepted) and answer.effect == MET:
             self._dies_after -= 1
-            if self._dies_after == 0 and not self._setup.calm:
+            if self._dies_after == 0 and self._setup.may_die:
                 self._log.write("note", "trap", point="after_resume")
                 die()
         return heard(answer)

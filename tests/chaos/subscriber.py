@@ -75,7 +75,7 @@ class Follower:
         async for event in subscription:
             self._log.write("event", self._channel, **as_line(event))
             self._dies_after -= 1
-            if self._dies_after == 0 and not self._setup.calm:
+            if self._dies_after == 0 and self._setup.may_die:
                 self._log.write("note", "trap", point="before_cursor_saved")
                 die()
             self._seen = subscription.cursor

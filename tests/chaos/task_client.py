@@ -19,8 +19,10 @@ from flowfabric.model.waitpoint import DeliverSignalArgs
 
 from .child import Setup
 from .engine_log import EngineLog
+from .evidence import TRIMMED
 from .heard import Heard
 from .logs import Log, read_history
+from .plan import LANES
 from .stores import entered
 from .task_plan import HOPELESS, NAMESPACES, QUORUM, RETENTION_MS, TASK_LANES, Order, order
 from .tasks import tasks
@@ -38,8 +40,11 @@ SUBMITTED = {"overdue": {"deadline": "1s"}, "in_time": {"deadline": "10m"}}
 
 
 class Client:
-    def __init__(self, setup: Setup, apps: dict[str, App], log: Log, stop: asyncio.Event) -> None:
-        self._setup, self._apps, self._log, self._stop = setup, apps, log, stop
+    def __init__(
+        self, setup: Setup, engine: Engine, apps: dict[str, App], log: Log, stop: asyncio.Event
+    ) -> None:
+        self._setup, self._engine, self._apps = setup, engine, apps
+        self._log, self._stop = log, stop
         before = read_history(Path(setup.folder), "taskclient-*")
         self._finished = {note["ordinal"] for note in before.notes if note["op"] == "finished"}
 
@@ -57,6 +62,8 @@ class Client:
             for each in left:
                 if self._stop.is_set():
                     return
+                if trimming.done():
+                    trimming.result()
                 running.append(asyncio.create_task(self._see_through(each)))
                 await asyncio.sleep(0.02 if self._setup.calm else 1 / rate)
             await asyncio.gather(*running)
@@ -149,13 +156,23 @@ class Client:
         """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and
         flows may be under way.
         """
-        engine, heard = await self._apps[NAMESPACES[0]].engine(), Heard(self._setup.folder)
+        engine, heard = self._engine, Heard(self._setup.folder)
         while True:
             await asyncio.sleep(TRIM_S)
             with suppress(EngineError):
                 age_ms = await heard.age_ms(engine)
-                for lane in TASK_LANES if age_ms is not None else ():
-                    await engine.trim_retention(lane, max(RETENTION_MS, age_ms or 0), batch=200)
+                for lane, kept_ms in self._kept_ms().items() if age_ms is not None else ():
+                    await engine.trim_retention(lane, max(kept_ms, age_ms or 0), batch=200)
+                if self._setup.soak is not None:
+                    self._log.write("note", TRIMMED, kept_ms=self._setup.soak.kept_ms)
+
+    def _kept_ms(self) -> dict[str, int]:
+        """Executions of workers are created again by a driver that died; they are kept for longer
+        than that takes.
+        """
+        soak = self._setup.soak
+        of_workers = {} if soak is None else dict.fromkeys(LANES, soak.kept_ms)
+        return {**dict.fromkeys(TASK_LANES, RETENTION_MS), **of_workers}
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
         while True:
@@ -175,7 +192,7 @@ async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> N
         for app in apps.values():
             app.around = around
             await entered(stack, app)
-        await Client(setup, apps, log, stop).run()
+        await Client(setup, engine, apps, log, stop).run()
 
 
 def value_of(text: str | None) -> Any:

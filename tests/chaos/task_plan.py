@@ -23,6 +23,9 @@ PURSES, PURSE = 2, 3
 """Budgets of each kind, and what one spends: so many runs may spend, and all others are refused."""
 PARENTS = ("family", "broken_family", "leaver")
 QUORUM, HOPELESS, PROBE, BLOCKS = "quorum flow", "hopeless flow", "probe", "blocks"
+ECHO, CHAT, TICK = "echo", "chat", "tick"
+"""Of runs of many minutes: measured, followed while it writes, and submitted every minute."""
+FRAMES = 8
 SPENDERS = {
     "spends_or_fails": "failed",
     "spends_or_waits": "cancelled",
@@ -84,7 +87,10 @@ RIGHT_ENDS: dict[str, tuple[str, ...]] = {
         ),
         ("success",),
     ),
-    **dict.fromkeys(("approved", "approved_by_two", "unanswered", "joins", PROBE), ("success",)),
+    **dict.fromkeys(
+        ("approved", "approved_by_two", "unanswered", "joins", PROBE, ECHO, CHAT, TICK),
+        ("success",),
+    ),
     **dict.fromkeys(("doomed", "rejected", "broken_family"), ("failed",)),
     **dict.fromkeys(("never_ready", "overdue"), ("expired",)),
     **dict.fromkeys(("leaver", "linger", "waits"), ("cancelled",)),
@@ -115,6 +121,9 @@ RIGHT_RESULTS: dict[str, Callable[[int, Any], bool]] = {
             "racer",
             "joins",
             PROBE,
+            ECHO,
+            CHAT,
+            TICK,
         ),
         lambda n, found: found == n,
     ),

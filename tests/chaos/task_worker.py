@@ -17,7 +17,7 @@ from .logs import Log
 from .plan import LOOPS, probe_of
 from .stores import entered
 from .task_plan import LEASE_S, NAMESPACES
-from .tasks import tasks
+from .tasks import schedule, tasks
 from .worker import Trap
 
 POINTS = (
@@ -33,19 +33,21 @@ POINTS = (
 
 
 def _blocks(setup: Setup, log: Log) -> bool:
-    if not setup.calm:
+    if setup.may_die:
         log.write("note", "blocks")
-    return not setup.calm
+    return setup.may_die
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
     trap = Trap(Random(f"{setup.seed}/{setup.instance}"), setup, log, POINTS)
     around = EngineLog(log, trap).around
-    role = setup.instance.rpartition("-")[0]
+    role = setup.role
     async with AsyncExitStack() as stack:
         for namespace in NAMESPACES:
             app = tasks(setup.url, namespace, setup.instance, partial(_blocks, setup, log))
             app.around = around
+            if setup.soak is not None:
+                schedule(app)
             await entered(stack, app)
             worker = Worker(
                 app,

@@ -14,7 +14,7 @@ from flowfabric import App, BudgetExceeded, Context, Retry
 from flowfabric.model.budget import HardLimitAction
 
 from .plan import SETTINGS
-from .task_plan import BLOCKED_S, JOBS, MAIL, PURSE, PURSES, SPENDERS, purse_of
+from .task_plan import BLOCKED_S, FRAMES, JOBS, MAIL, PURSE, PURSES, SPENDERS, TICK, purse_of
 
 OFTEN = Retry(max=50, backoff="fixed", base="50ms")
 FOREVER_S = 600.0
@@ -43,7 +43,29 @@ def tasks(
     _limited(app)
     _asking(app)
     _related(app)
+    _watched(app)
     return app
+
+
+def schedule(app: App) -> None:
+    """Every minute, in both namespaces."""
+    app.schedule("* * * * *", arguments={"n": 0})(app.tasks[TICK])
+
+
+def _watched(app: App) -> None:
+    @app.task(lane=JOBS, retry=OFTEN)
+    async def echo(n: int) -> int:
+        return n
+
+    @app.task(lane=JOBS, retry=OFTEN)
+    async def chat(ctx: Context, n: int) -> int:
+        for number in range(FRAMES):
+            await ctx.emit(str(number))
+        return n
+
+    @app.task(lane=JOBS, retry=OFTEN)
+    async def tick(n: int) -> int:
+        return n
 
 
 def _alone(app: App, instance: str, blocks_now: Callable[[], bool]) -> None:

@@ -75,7 +75,7 @@ class Trap:
         if not point or point != self._point:
             return
         self._left -= 1
-        if self._left == 0 and not self._setup.calm:
+        if self._left == 0 and self._setup.may_die:
             self._log.write("note", "trap", point=point)
             if point == "during_complete":
                 threading.Timer(self._after_s, die).start()
@@ -89,7 +89,7 @@ class Worker:
         rng = Random(f"{setup.seed}/{setup.instance}")
         self._rng, self._trap = rng, Trap(rng, setup, log)
         self._ttl_ms = rng.randint(*LEASE_MS)
-        worker_id = setup.instance.rpartition("-")[0]
+        worker_id = setup.role
         self._policy = ClaimPolicy(
             worker_id, setup.instance, lease_ttl_ms=self._ttl_ms, max_wait_ms=CLAIM_WAIT_MS
         )

@@ -671,6 +671,8 @@ def _listing() -> Iterator[Bad]:
     ):
         yield from each(method, "limit", LIMITS, lambda s, v, m=method: getattr(s.engine, m)(v))
     yield from each("trim_retention", "lane_id", LANES, lambda s, v: s.engine.trim_retention(v))
+    yield from each("lanes_due", "lane_id", LANES, lambda s, v: s.engine.lanes_due([v]))
+    yield from each("lanes_due", "lanes", (["lane"] * 1_001,), lambda s, v: s.engine.lanes_due(v))
     yield from each(
         "trim_retention",
         "retention_ms",

@@ -119,6 +119,32 @@ async def test_a_policy_has_an_age_for_each_kind_of_end(
     assert await stored(engine, ident) is None
 
 
+@pytest.mark.parametrize(("outcome", "days"), [
+    ("success", 1), ("cancelled", 1), ("skipped", 1), ("failed", 7), ("expired", 7),
+])  # fmt: skip
+async def test_a_lane_is_due_when_its_oldest_end_is(
+    engine: Engine, clock: ManualClock, outcome: str, days: int
+) -> None:
+    ident, lane = await ended(engine, clock, outcome)
+    await engine.finish()
+    found = await stored(engine, ident)
+    assert found is not None and found.terminal_at_ms is not None
+    clock.advance(found.terminal_at_ms + days * DAY_MS - 1 - clock())
+    assert lane not in await engine.lanes_due([lane, "empty"])
+    clock.advance(1)
+    assert await engine.lanes_due([lane, "empty"]) == [lane]
+    assert await engine.lanes_due(["empty"]) == [] == await engine.lanes_due([])
+
+
+async def test_a_lane_is_due_by_the_age_of_a_policy(engine: Engine, clock: ManualClock) -> None:
+    policy = ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=30, failed_ms=50))
+    await ended(engine, clock, "success", policy=policy)
+    clock.advance(29)
+    assert await engine.lanes_due([LANE]) == []
+    clock.advance(1)
+    assert await engine.lanes_due([LANE]) == [LANE]
+
+
 async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_again(
     engine: Engine, clock: ManualClock
 ) -> None:

@@ -138,5 +138,6 @@ class LocalEngineProtocol(EngineProtocol):
     quotas_open_at = operation(parts.Steps.quotas_open_at)
 
     trim_retention = operation(parts.Retention.trim_retention)
+    lanes_due = operation(parts.Retention.lanes_due)
     forget_idempotency_keys = operation(parts.Retention.forget_idempotency_keys)
     drop_expired_grants = operation(parts.Retention.drop_expired_grants)

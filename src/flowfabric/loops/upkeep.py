@@ -23,7 +23,7 @@ class RetentionTrimmer(Loop):
         done, cursor = 0, None
         while True:
             page = await engine.list_lanes(cursor, BATCH)
-            for lane in page.items:
+            for lane in await engine.lanes_due(page.items):
                 trim = partial(engine.trim_retention, lane, batch=BATCH, wanted=self.wanted)
                 done += await drain(trim)
             cursor = page.next_cursor

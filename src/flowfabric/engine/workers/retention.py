@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.snapshots import CORE_COLUMNS, core_of, load_all, load_rows, pages
+from flowfabric.errors import invalid
 from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter, is_end
 from flowfabric.model.execution import Execution
@@ -73,6 +74,27 @@ class Retention:
             due += await self._due(scan, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
         return await self._trim(due[:size])
+
+    async def lanes_due(self, lanes: Sequence[str]) -> list[str]:
+        """Those of some lanes whose oldest ended execution is past its retention."""
+        settings = self._core.settings
+        oldest = {
+            "ended": ("terminal_at_ms", settings.retention_completed_ms),
+            "failed": ("terminal_at_ms", settings.retention_failed_ms),
+            "retained": ("retain_until_ms", 0),
+        }
+        if len(lanes) > retention.MAX_TRIM_BATCH:
+            raise invalid("lanes", f"at most {retention.MAX_TRIM_BATCH}", len(lanes))
+        groups = [(lane_id(lane),) for lane in lanes]
+        reads = [ScanAll(index, groups, 1, ("lane_id", at)) for index, (at, _) in oldest.items()]
+        loaded = await self._store.load(reads)
+        due = {
+            lane
+            for rows, (_, age_ms) in zip(loaded.rows, oldest.values(), strict=True)
+            for lane, at_ms in rows
+            if at_ms <= loaded.now_ms - age_ms
+        }
+        return [lane for lane in lanes if lane in due]
 
     async def _trim(self, due: list[Execution]) -> int:
         """Deletes a flow with its last members in one commit, other executions one by one."""

@@ -1,0 +1,32 @@
+"""What a process that lives through the whole run takes of its machine, written down by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+from pathlib import Path
+
+from .logs import Log
+
+TELL_EVERY_S = 5.0
+VITALS = ("rss_mb", "descriptors", "tasks")
+PAGE = resource.getpagesize()
+
+
+async def tell_vitals(log: Log) -> None:
+    while True:
+        log.write("note", "vitals", **vitals())
+        await asyncio.sleep(TELL_EVERY_S)
+
+
+def vitals() -> dict[str, float]:
+    """The tasks are those of every event loop of the process."""
+    return {
+        "rss_mb": int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6,
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "tasks": sum(
+            isinstance(each, asyncio.Task) and not each.done() for each in gc.get_objects()
+        ),
+    }

@@ -1,0 +1,1 @@
+"""A mixed load for many minutes, with faults: invariants, leaks and latency."""
