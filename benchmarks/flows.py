@@ -35,7 +35,7 @@ def _node(ident: ExecutionId) -> CreateExecutionArgs:
     )
 
 
-def _graph(
+def graph_of(
     nodes: int, edges: list[tuple[int, int]], policies: dict[int, EdgePolicy] | None = None
 ) -> SubmitFlowArgs:
     flow = uuid4()
@@ -76,7 +76,7 @@ async def run_chain(store: str, n: int, workers: int) -> list[Measured]:
     rates = []
     async with opened(store) as (engine, _):
         for _ in range(ROUNDS):
-            graphs = [_graph(LENGTH, line) for _ in range(n)]
+            graphs = [graph_of(LENGTH, line) for _ in range(n)]
             began = time.perf_counter()
             await asyncio.gather(*(engine.submit_flow(graph) for graph in graphs))
             await Crew(engine, workers).finish(n * LENGTH)
@@ -96,7 +96,7 @@ async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
     samples = []
     async with opened(store) as (engine, _):
         for _ in range(n):
-            graph = _graph(WIDTH + 2, edges)
+            graph = graph_of(WIDTH + 2, edges)
             began = time.perf_counter()
             await engine.submit_flow(graph)
             await Crew(engine, workers).finish(WIDTH + 2)
@@ -142,7 +142,7 @@ async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def _race(engine: Engine, siblings: int) -> float:
-    graph = _graph(
+    graph = graph_of(
         siblings + 1, [(at, siblings) for at in range(siblings)], {siblings: EdgePolicy.any_of()}
     )
     await engine.submit_flow(graph)
@@ -203,7 +203,7 @@ async def _layers(engine: Engine, nodes: int, workers: int) -> float:
             ((layer - 1) * LAYER + place, at),
             ((layer - 1) * LAYER + (place + 1) % LAYER, at),
         ]
-    graph = _graph(nodes, edges)
+    graph = graph_of(nodes, edges)
     began = time.perf_counter()
     await engine.submit_flow(graph)
     await Crew(engine, workers).finish(nodes)
