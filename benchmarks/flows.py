@@ -49,8 +49,8 @@ def graph_of(
 
 
 class Crew:
-    """Workers that complete whatever comes until so many executions are done, and go on as soon as
-    each end is durable.
+    """Workers that complete whatever comes until so many executions are done. As `Worker` does,
+    each says in one call that it is done and asks for the next.
     """
 
     def __init__(self, engine: Engine, workers: int) -> None:
@@ -63,11 +63,15 @@ class Crew:
 
     async def _work(self, number: int) -> None:
         policy = ClaimPolicy("bench", f"bench-{number}", 30_000, max_wait_ms=20)
+        works: list[Work] = []
         while self._left > 0:
-            handle = await self._engine.claim(LANE, (), policy)
-            if handle is not None:
-                await self._engine.complete(handle, b"ok", settle=False)
-                self._left -= 1
+            if not works:
+                works = await self._engine.claim_many(LANE, (), policy, 1)
+                continue
+            ends = [(work.handle, b"ok") for work in works]
+            answers, works = await self._engine.complete_and_claim(ends, LANE, (), policy, 1)
+            assert answers == [None]
+            self._left -= 1
 
 
 async def run_chain(store: str, n: int, workers: int) -> list[Measured]:

@@ -117,7 +117,9 @@ def kill_at_points(store: str, tmp_path: Path, stride: int) -> None:
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.meets("crash", "reclaim", "step", "delay", "suspend")
-def test_recorded_steps_run_once_when_killed_at_each_kind_of_await(store: str, tmp_path: Path) -> None:
+def test_recorded_steps_run_once_when_killed_at_each_kind_of_await(
+    store: str, tmp_path: Path
+) -> None:
     kill_at_points(store, tmp_path, STRIDE[store])
 
 

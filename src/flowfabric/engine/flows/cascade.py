@@ -30,7 +30,7 @@ log = logging.getLogger("flowfabric.flows")
 
 MAX_DEPTH = 50
 MAX_ROUND = 500
-MAX_BATCHES = 2
+MAX_BATCHES = 1
 MAX_CALLS = 10_000
 MAX_CHILD_FLOWS = 10_000
 
