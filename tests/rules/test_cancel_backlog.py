@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, Reconciled
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
+from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.flows.cancels import CancelSnapshot
 from flowfabric.store.memory import MemoryStore
@@ -197,7 +198,7 @@ def test_a_sibling_id_that_cannot_be_read_is_skipped(text: str, owed: list[UUID]
 
 def test_a_cancelled_sibling_names_the_reason() -> None:
     member = upstream(0, "RUNNING")
-    plan = cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
+    plan = cancel_plan(member, "sibling_quorum_satisfied", "operator_override", NOW)
     store = applied(Commit(plan), member, attempt(member))
     row = at(store, member.id)
     assert (row.cancellation_reason, row.cancelled_by) == (

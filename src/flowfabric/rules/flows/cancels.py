@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CancelExecutionArgs, Execution
+from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
     CancelFlowArgs,
     CancelFlowPolicy,
@@ -18,7 +18,7 @@ from flowfabric.model.flow import (
     FlowAlreadyTerminal,
     Reconciled,
 )
-from flowfabric.model.state import ENDED_PHASES, OPERATOR_OVERRIDE
+from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import (
     Absent,
     Add,
@@ -36,8 +36,8 @@ from flowfabric.plan import (
     Wake,
 )
 from flowfabric.rules.columns import by_row, from_args
-from flowfabric.rules.decision import Commit, Return, Snapshot
-from flowfabric.rules.executions.operator_actions import cancel
+from flowfabric.rules.decision import Commit, Return
+from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows.edge_forms import CANCEL_QUEUE
 from flowfabric.rules.flows.edges import named_group
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of
@@ -162,18 +162,6 @@ def _is_wanted(phase: str, policy: str) -> bool:
     return policy == CancelFlowPolicy.CANCEL_PENDING and phase in _PENDING_PHASES
 
 
-def cancel_member(
-    member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False
-) -> Plan:
-    """The plan of an operator's cancel of a member that has not ended."""
-    args = CancelExecutionArgs(
-        execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
-    )
-    decision = cancel(Snapshot(now_ms, member), args, by=by, always_revoked=told)
-    assert isinstance(decision, Commit)
-    return decision.plan
-
-
 def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
     flow = snapshot.flow
     now = snapshot.now_ms if now_ms is None else now_ms
@@ -181,7 +169,9 @@ def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
     chosen = members_to_cancel(snapshot.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
-    plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
+    plans = [
+        (member, cancel_plan(member, reason, by, now, always_revoked=True)) for member in chosen
+    ]
     owing = CANCEL_FLOW_IN_PAGES(**values, **_owed(reason, policy, now))
     return FlowCancel([CANCEL_FLOW(**values)], [owing], plans, reason, by, told=True)
 
@@ -220,7 +210,7 @@ def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCa
     head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values)]
     head += add_backlog_members(flow.flow_id, [member.id for member in chosen])
     owing = [CANCEL_FLOW_HEADER_IN_PAGES(**values)]
-    plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
+    plans = [(member, cancel_plan(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, owing, plans, args.reason, by)
 
 
