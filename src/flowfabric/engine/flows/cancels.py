@@ -203,8 +203,8 @@ class FlowCancels:
             if pending:
                 await self._store.commit_many(cancels.add_backlog_members(flow_id, pending))
         await self._store.commit_many(cancels.leave_pages(partition, flow_id))
-        if done:
-            await self._core.cascade.ended(done)
+        for at in range(0, len(done), MAX_PENDING):  # in parts: other flows get their turn
+            await self._core.cascade.ended(done[at : at + MAX_PENDING])
         return done, failed
 
     async def _remove_from_backlog(self, flow_id: UUID, members: Sequence[ExecutionId]) -> None:
@@ -310,11 +310,11 @@ class FlowCancels:
         members = [ExecutionId(row.execution_id) for row in starmap(BacklogMember, rows)]
         left: set[UUID] = set()
         if flow and members:
-            _, left = await self._core.cascade.end_members(
+            left = await self._core.cascade.end_members(
                 partition,
                 [member.uuid for member in members],
                 reason,
-                policy=backlog.cancellation_policy,
+                backlog.cancellation_policy,
             )
             if left:
                 log.warning(
