@@ -35,7 +35,7 @@ def _node(ident: ExecutionId) -> CreateExecutionArgs:
     )
 
 
-def _graph(
+def graph_of(
     nodes: int, edges: list[tuple[int, int]], policies: dict[int, EdgePolicy] | None = None
 ) -> SubmitFlowArgs:
     flow = uuid4()
@@ -49,8 +49,8 @@ def _graph(
 
 
 class Crew:
-    """Workers that complete whatever comes until so many executions are done, and go on as soon as
-    each end is durable.
+    """Workers that complete whatever comes until so many executions are done. As `Worker` does,
+    each says in one call that it is done and asks for the next.
     """
 
     def __init__(self, engine: Engine, workers: int) -> None:
@@ -63,11 +63,15 @@ class Crew:
 
     async def _work(self, number: int) -> None:
         policy = ClaimPolicy("bench", f"bench-{number}", 30_000, max_wait_ms=20)
+        works: list[Work] = []
         while self._left > 0:
-            handle = await self._engine.claim(LANE, (), policy)
-            if handle is not None:
-                await self._engine.complete(handle, b"ok", settle=False)
-                self._left -= 1
+            if not works:
+                works = await self._engine.claim_many(LANE, (), policy, 1)
+                continue
+            ends = [(work.handle, b"ok") for work in works]
+            answers, works = await self._engine.complete_and_claim(ends, LANE, (), policy, 1)
+            assert answers == [None]
+            self._left -= 1
 
 
 async def run_chain(store: str, n: int, workers: int) -> list[Measured]:
@@ -76,7 +80,7 @@ async def run_chain(store: str, n: int, workers: int) -> list[Measured]:
     rates = []
     async with opened(store) as (engine, _):
         for _ in range(ROUNDS):
-            graphs = [_graph(LENGTH, line) for _ in range(n)]
+            graphs = [graph_of(LENGTH, line) for _ in range(n)]
             began = time.perf_counter()
             await asyncio.gather(*(engine.submit_flow(graph) for graph in graphs))
             await Crew(engine, workers).finish(n * LENGTH)
@@ -96,7 +100,7 @@ async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
     samples = []
     async with opened(store) as (engine, _):
         for _ in range(n):
-            graph = _graph(WIDTH + 2, edges)
+            graph = graph_of(WIDTH + 2, edges)
             began = time.perf_counter()
             await engine.submit_flow(graph)
             await Crew(engine, workers).finish(WIDTH + 2)
@@ -142,7 +146,7 @@ async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def _race(engine: Engine, siblings: int) -> float:
-    graph = _graph(
+    graph = graph_of(
         siblings + 1, [(at, siblings) for at in range(siblings)], {siblings: EdgePolicy.any_of()}
     )
     await engine.submit_flow(graph)
@@ -203,7 +207,7 @@ async def _layers(engine: Engine, nodes: int, workers: int) -> float:
             ((layer - 1) * LAYER + place, at),
             ((layer - 1) * LAYER + (place + 1) % LAYER, at),
         ]
-    graph = _graph(nodes, edges)
+    graph = graph_of(nodes, edges)
     began = time.perf_counter()
     await engine.submit_flow(graph)
     await Crew(engine, workers).finish(nodes)

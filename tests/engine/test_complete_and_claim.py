@@ -188,7 +188,7 @@ async def test_claims_are_given_back_when_the_call_fails(
     _, handle = await running(engine)
     following = await create(engine)
 
-    async def broken(*_: object) -> bool:
+    async def broken(*_: object, **__: object) -> bool:
         raise OverflowError
 
     with monkeypatch.context() as patch:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -444,3 +446,41 @@ async def test_an_upstream_started_again_leaves_its_resolved_edge(engine: Engine
     await finish(engine, graph, "a", "failed")
     assert await counters(engine, graph, "b") == (1, 0, 0, 0, "satisfied")
     assert await state(engine, graph["b"]) == "READY"
+
+
+async def test_a_worker_that_completes_gets_the_successor_in_the_same_call(engine: Engine) -> None:
+    graph = await submit(engine, "a>b b>c", nodes={key: {"lane_id": "line"} for key in "abc"})
+    (work,) = await engine.claim_many("line", (), worker(), 1)
+    for name in "bc":
+        answers, works = await engine.complete_and_claim(
+            [(work.handle, b"x")], "line", (), worker(), 1
+        )
+        assert answers == [None]
+        (work,) = works
+        assert work.execution_id == graph[name]
+    assert await engine.complete_and_claim([(work.handle, b"x")], "line", (), worker(), 1) == (
+        [None],
+        [],
+    )
+    assert await states(engine, graph) == dict.fromkeys("abc", "ENDED(success)")
+
+
+async def test_a_worker_that_gets_work_does_not_wait_for_the_cascade(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = await submit(engine, "a>b c", nodes={key: {"lane_id": "line"} for key in "abc"})
+    (work,) = await engine.claim_many("line", (), worker(), 1)
+    cascade, going = engine.parts.core.cascade, asyncio.Event()
+    resolve = cascade.resolver.resolve
+
+    async def held(*args: Any) -> Any:
+        await going.wait()
+        return await resolve(*args)
+
+    monkeypatch.setattr(cascade.resolver, "resolve", held)
+    answers, works = await engine.complete_and_claim([(work.handle, b"x")], "line", (), worker(), 1)
+    assert (answers, len(works)) == ([None], 1)
+    assert await state(engine, graph["b"]) == "DEPS"
+    going.set()
+    await cascade.finish()
+    assert (await state(engine, graph["b"]) == "DEPS") is (work.execution_id == graph["c"])

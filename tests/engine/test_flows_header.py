@@ -212,12 +212,12 @@ async def test_of_two_headers_at_once_one_cancels_and_the_other_hears_of_it(
     other = Engine(engine.store)
     look, first = engine.parts.part(FlowCancels)._cancelling, True
 
-    async def late(ident: UUID) -> Any:
+    async def late(ident: UUID, by: Any) -> Any:
         nonlocal first
         if first:
             first = False
             await other.cancel_flow_header(header(graph.flow, reason="faster"))
-        return await look(ident)
+        return await look(ident, by)
 
     monkeypatch.setattr(engine.parts.part(FlowCancels), "_cancelling", late)
     answer = await engine.cancel_flow_header(header(graph.flow, reason="slower"))

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import Conflict, EngineError, StateKind
+from flowfabric.errors import Conflict, EngineError, StateError, StateKind, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import (
@@ -285,3 +285,28 @@ async def test_groups_are_made_with_their_policy_and_target(engine: Engine) -> N
         await group_row(engine, graph, "d")
     ).policy == '{"kind":"quorum","k":2,"on_satisfied":"let_run"}'
     assert (await group_row(engine, graph, "e")).k_target == 0
+
+
+async def test_graphs_submitted_at_once_are_stored_or_refused_each_on_its_own(
+    engine: Engine,
+) -> None:
+    await create(engine, lane_id="closed")
+    await engine.set_lane_state("closed", "draining")
+    graphs = [Graph() for _ in range(12)]
+    known = await submit(engine, "x>y")
+    wanted = [graph.args("a>b b>c d") for graph in graphs]
+    wanted[3] = structs.replace(wanted[3], nodes=[*wanted[3].nodes, node(graphs[3].mint("e"))])
+    wanted[5] = known.args("x>z")
+    wanted[7] = graphs[7].args("a>b", nodes={"b": {"lane_id": "closed"}})
+    wanted[9] = wanted[8]
+    answers = await asyncio.gather(*map(engine.submit_flow, wanted), return_exceptions=True)
+    kinds = [type(answer) for answer in answers]
+    assert kinds[5] is ValidationError and kinds[7] is StateError
+    assert sorted(kind.__name__ for kind in kinds[8:10]) == ["FlowAlreadyExists", "FlowSubmitted"]
+    for at, graph in enumerate(graphs):
+        stored = len(await engine.flow_members(graph.flow))
+        if at in (5, 7, 9):
+            assert stored == 0
+        else:
+            assert stored == len(wanted[at].nodes)
+            assert len(await engine.flow_edges(graph.flow)) == len(wanted[at].edges)

@@ -20,14 +20,15 @@ from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import spend
-from .flow_helpers import finish, hold, submit
+from .flow_helpers import add, finish, hold, submit
 from .helpers import GRACE_MS, TTL_MS, claim, create, fields, invalid, new_id, running, worker
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
 
-async def whole(engine: Engine, subject: Any, limit: int = MAX_HISTORY) -> list[HistoryEntry]:
+async def whole(
+    engine: Engine, subject: Any, limit: int = MAX_HISTORY, after: str | None = None
+) -> list[HistoryEntry]:
     found: list[HistoryEntry] = []
-    after = None
     while True:
         page = await engine.history(subject, limit, after)
         assert len(page.items) <= limit
@@ -276,7 +277,7 @@ async def test_a_large_flow_is_read_in_bounded_pieces(
 ) -> None:
     monkeypatch.setattr(history, "MEMBERS_LISTED", 8)
     monkeypatch.setattr(history, "MEMBERS_AT_ONCE", 3)
-    monkeypatch.setattr(history, "FEW", 2)
+    monkeypatch.setattr(history, "FIRST_READ", (2, 2, 2, 2))
     monkeypatch.setattr(history, "AT_ONCE", 4)
     graph = await submit(engine, " ".join(f"n{at}" for at in range(20)))
     for at in range(20):
@@ -300,6 +301,78 @@ async def test_a_large_flow_is_read_in_bounded_pieces(
     assert all(e.details["count"] == 2 for e in found if e.what == "renewed")
     assert most <= 9, "a page of members, of an outbox, or of the page's signals"
     assert found == await whole(engine, graph.flow)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+async def test_entries_before_the_first_claim_are_in_their_place(
+    engine: Engine, clock: ManualClock, limit: int
+) -> None:
+    graph = await submit(engine, "a>b c d e")
+    clock.advance(1)
+    await engine.change_priority(ChangePriorityArgs(execution_id=graph["c"], new_priority=9))
+    clock.advance(1)
+    await finish(engine, graph, "a", "failed")
+    clock.advance(1)
+    await finish(engine, graph, "d")
+    clock.advance(1)
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=graph["a"]))
+    clock.advance(1)
+    await finish(engine, graph, "a")
+    clock.advance(1)
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=graph["b"]))
+    clock.advance(1)
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=graph["e"], reason="enough"))
+    clock.advance(1)
+    await finish(engine, graph, "c")
+    for _ in range(2):  # the second time the members are not listed again for settled pages
+        found = await whole(engine, graph.flow, limit)
+        clock.advance(60_000)
+        names = {graph[name]: name for name in "abcde"}
+        told = [(e.what.value, names[e.execution_id]) for e in found if e.execution_id is not None]
+        told[7:9] = sorted(told[7:9])  # within a millisecond
+        assert told[5:] == [
+            ("priority_changed", "c"),
+            ("claimed", "a"),
+            ("ended", "a"),
+            ("ended", "b"),
+            ("claimed", "d"),
+            ("ended", "d"),
+            ("replayed", "a"),
+            ("claimed", "a"),
+            ("ended", "a"),
+            ("replayed", "b"),
+            ("ended", "e"),
+            ("claimed", "c"),
+            ("ended", "c"),
+        ]
+
+
+async def test_a_page_of_a_live_flow_shows_what_happened_since_the_page_before(
+    engine: Engine, clock: ManualClock
+) -> None:
+    graph = await submit(engine, "a b c")
+    clock.advance(1)
+    await finish(engine, graph, "a")
+    first = await engine.history(graph.flow, 5)
+    clock.advance(60_000)
+    await finish(engine, graph, "b")
+    await create(engine, execution_id=graph.mint("late"), lane_id="late")
+    clock.advance(60_000)
+    await add(engine, graph, "late")
+    rest = await whole(engine, graph.flow, 2, first.next_cursor)
+    again = await whole(engine, graph.flow, 2)
+    assert [*first.items, *rest] == again
+    assert words(again).count("created") == 4 and words(again).count("ended") == 2
+
+
+async def test_listings_of_many_flows_are_forgotten(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MAX_LISTINGS", 2)
+    graphs = [await submit(engine, "a b") for _ in range(4)]
+    for _ in range(2):
+        for graph in graphs:
+            assert words(await whole(engine, graph.flow, 1))[-1] == "created"
 
 
 # ---- refusals and secrets

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import StateError
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate, ReplayExecutionArgs
-from flowfabric.model.policy import (
-    ExecutionPolicy,
-)
+from flowfabric.model.policy import ExecutionPolicy
+from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
 
 from .helpers import (
@@ -155,3 +155,71 @@ async def test_keys_past_their_time_are_forgotten_and_others_kept(
         ("b", "short", None),
         ("default", "long", clock() - 10 + DAY_MS),
     ]
+
+
+async def test_a_bulk_answers_each_repeated_key_with_the_first_create(engine: Engine) -> None:
+    first = await create(engine, idempotency_key="stored", key_digest="d")
+    many = [
+        args(idempotency_key="stored", key_digest="e"),
+        args(idempotency_key="a"),
+        args(),
+        args(idempotency_key="a"),
+        args(idempotency_key="b", delay_until=1_900_000_000_000),
+        args(execution_id=first, idempotency_key="c"),
+        args(idempotency_key="c"),
+    ]
+    answers = await engine.create_executions(many)
+    assert answers == [
+        Duplicate(first, "d"),
+        Created(many[1].execution_id, PublicState.WAITING),
+        Created(many[2].execution_id, PublicState.WAITING),
+        Duplicate(many[1].execution_id),
+        Created(many[4].execution_id, PublicState.DELAYED),
+        Duplicate(first),
+        Created(many[6].execution_id, PublicState.WAITING),
+    ]
+    again = await engine.create_executions(many)
+    holders = [answers[at if at != 5 else 6].execution_id for at in range(len(many))]
+    assert again == [Duplicate(each, None if at else "d") for at, each in enumerate(holders)]
+    keys = {row[1] for row in (await dump(engine))["ff_idempotency"]}
+    assert keys == {"stored", "a", "b", "c"}
+
+
+async def test_concurrent_bulks_of_one_set_of_keys_create_each_once(engine: Engine) -> None:
+    bulks = [[args(idempotency_key=f"k{at}") for at in range(150)] for _ in range(4)]
+    bulks[1].reverse()
+    answers = await asyncio.gather(*map(engine.create_executions, bulks))
+    for at in range(150):
+        same = [bulk[-at - 1 if turned == 1 else at] for turned, bulk in enumerate(answers)]
+        assert len({each.execution_id for each in same}) == 1
+        assert sum(isinstance(each, Created) for each in same) == 1
+    stored_rows = await dump(engine)
+    assert len(stored_rows["ff_exec_core"]) == len(stored_rows["ff_idempotency"]) == 150
+
+
+async def test_an_expired_key_is_taken_over_in_a_bulk_and_a_kept_one_is_not(
+    engine: Engine, clock: ManualClock
+) -> None:
+    gone, _ = await completed(engine, idempotency_key="gone")
+    await engine.trim_retention("default", 0)
+    kept, _ = await completed(engine, idempotency_key="kept")
+    clock.advance(DAY_MS)
+    many = [args(idempotency_key="gone"), args(idempotency_key="kept"), args(idempotency_key="new")]
+    answers = await engine.create_executions(many)
+    assert [type(answer) for answer in answers] == [Created, Duplicate, Created]
+    assert answers[1] == Duplicate(kept)
+    assert await engine.create_execution(args(idempotency_key="gone")) == Duplicate(
+        many[0].execution_id
+    )
+    assert await stored(engine, gone) is None
+
+
+async def test_a_lane_that_closes_takes_no_key(engine: Engine) -> None:
+    await create(engine, lane_id="closing")
+    await engine.set_lane_state("closing", "draining")
+    keyed = args(lane_id="closing", idempotency_key="k")
+    with pytest.raises(StateError):
+        await engine.create_execution(keyed)
+    with pytest.raises(StateError):
+        await engine.create_executions([keyed])
+    assert (await dump(engine))["ff_idempotency"] == []

@@ -180,18 +180,24 @@ async def test_an_interrupted_bulk_create_is_in_doubt_as_a_whole() -> None:
     engine = Engine(store)
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
 
-    async def out_of_reach(plans: Sequence[Plan]) -> Answer:
+    commit_many = store.commit_many
+
+    async def out_of_reach(plans: Sequence[Plan]) -> list[Answer]:
         raise TransportError("test", "out of reach")
 
-    store.commit_together = out_of_reach  # type: ignore[method-assign]
-    plain, keyed = (
-        CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key)
-        for key in (None, "k")
+    async def reached_once(plans: Sequence[Plan]) -> list[Answer]:
+        store.commit_many = out_of_reach  # type: ignore[method-assign]
+        return await commit_many(plans)
+
+    store.commit_many = reached_once  # type: ignore[method-assign]
+    first, again = (
+        CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key="k")
+        for _ in range(2)
     )
     with pytest.raises(TransportError) as told:
-        await engine.create_executions([plain, keyed])
+        await engine.create_executions([first, again])
     assert told.value.doubtful
-    assert isinstance(await engine.create_execution(plain), Duplicate)
+    assert isinstance(await engine.create_execution(first), Duplicate)
 
 
 async def test_a_refusal_without_a_lost_answer_stays_exact() -> None:

@@ -31,13 +31,12 @@ def mutant(plant: Plant) -> Plant:
 
 @mutant
 def group_fires_twice(patch: Patch) -> None:
-    honest = edges._count_one
+    honest = edges.count_ends
 
-    def count_one(counted: Any, end: Any, now_ms: int) -> Any:
-        reopened = structs.replace(counted.group, group_state="pending")
-        return honest(structs.replace(counted, group=reopened), end, now_ms)
+    def count_ends(group: Any, ends: Any, now_ms: int) -> Any:
+        return honest(structs.replace(group, group_state="pending"), ends, now_ms)
 
-    patch.setattr(edges, "_count_one", count_one)
+    patch.setattr(edges, "count_ends", count_ends)
 
 
 @mutant
@@ -147,12 +146,12 @@ def hearing(patch: Patch, change: Callable[[Sequence[ExecutionId]], Sequence[Exe
     """The cascade gets other executions than those that ended beside a claim."""
     honest = Holder._after_completions
 
-    async def settled(self: Holder, *said: Any) -> Any:
+    async def settled(self: Holder, *said: Any, **more: Any) -> Any:
         cascade = self._core.cascade
         ended = cascade.ended
         with patch.context() as inner:
             inner.setattr(cascade, "ended", lambda idents: ended(change(idents)))
-            return await honest(self, *said)
+            return await honest(self, *said, **more)
 
     patch.setattr(Holder, "_after_completions", settled)
 

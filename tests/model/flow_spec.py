@@ -113,14 +113,15 @@ class Flows(Fleet):
         else:
             self.spread(ended)
 
-    def complete_and_claim(self, *said: Any) -> tuple[Any, ...]:
-        """What waited for an end hears of it after the claim, and is left to
-        the next.
-        """
+    def complete_and_claim(self, many: Any, *said: Any) -> tuple[Any, ...]:
+        """A call that finds no work is answered with what its ends release."""
         self._ends = []
-        told = super().complete_and_claim(*said)
+        told = super().complete_and_claim(many, *said)
         ended, self._ends = self._ends, None
         self.heard(ended)
+        if ended and not told[-1]:
+            *_, works = super().complete_and_claim([], *said)
+            return *told[:-1], works
         return told
 
     def spread(self, level: list[ExecutionId]) -> None:

@@ -477,7 +477,14 @@ def priority_not_clamped(patch: Patch) -> None:
 @mutant
 def idempotency_key_not_taken(patch: Patch) -> None:
     honest = create.create
-    patch.setattr(create, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None))
+
+    def without_key(*args: Any) -> create.Creation:
+        made = honest(*args)
+        values = dict(zip(made.plan.form.args, made.plan.values, strict=True))
+        form = create.WITHOUT_KEY.get(made.plan.form, made.plan.form)
+        return msgspec.structs.replace(made, plan=form.given(values))
+
+    patch.setattr(create, "create", without_key)
 
 
 @mutant

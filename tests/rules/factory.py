@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from flowfabric.engine.executions.create import KeyRow
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
@@ -242,6 +243,7 @@ TABLE_OF: dict[type[Any], str] = {
     Waitpoint: "ff_waitpoint_pending",
     Signal: "ff_signal",
     HmacKey: "ff_waitpoint_hmac",
+    KeyRow: "ff_idempotency",
 }
 _SEEDS = {
     t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in TABLE_OF.values()

@@ -8,9 +8,7 @@ import pytest
 from flowfabric.errors import ValidationError
 from flowfabric.model.execution import CancelExecutionArgs, Cancelled, Execution
 from flowfabric.rules.decision import Commit, Decision, Reject
-from flowfabric.rules.executions.operator_actions import (
-    cancel,
-)
+from flowfabric.rules.executions.operator_actions import cancel, cancel_plan
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -202,12 +200,7 @@ def test_a_cancel_writes_a_lease_event_on_request_and_stores_the_canceller(
 ) -> None:
     before = execution(name, state)
     quiet, told_of = (
-        cancel(
-            snapshot(before),
-            CancelExecutionArgs(execution_id=IDENT, reason="r"),
-            by="cancel_flow",
-            always_revoked=told,
-        )
+        Commit(cancel_plan(before, "r", "cancel_flow", NOW, always_revoked=told))
         for told in (False, True)
     )
     stores = [applied(decision, before, attempt(before), grant()) for decision in (quiet, told_of)]
@@ -223,13 +216,7 @@ def test_a_cancel_writes_a_lease_event_on_request_and_stores_the_canceller(
     assert (event["reason"], event["lease_id"]) == ("cancelled", before.current_lease_id)
 
 
-def test_the_canceller_is_the_source_unless_named() -> None:
-    named = cancel(
-        snapshot(RUNNING),
-        CancelExecutionArgs(execution_id=IDENT, source="operator_override"),
-        by="somebody",
-    )
-    assert stored(applied(named, RUNNING)).cancelled_by == "somebody"
+def test_the_canceller_is_the_source() -> None:
     assert stored(applied(cancelled(RUNNING), RUNNING)).cancelled_by == "operator_override"
 
 

@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Reconciled
+from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, Reconciled
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
+from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.flows.cancels import CancelSnapshot
 from flowfabric.store.memory import MemoryStore
@@ -24,6 +25,7 @@ from .factory import (
     attempt,
     commit,
     commit_all,
+    events,
     seeded,
     told,
 )
@@ -48,8 +50,10 @@ from .flow_factory import (
 
 def owing(*members: int) -> MemoryStore:
     store = seeded(flow())
-    plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), [upstream(n) for n in members]), ALL)
-    assert isinstance(commit_all(store, plan.owing), Applied)
+    args = CancelFlowArgs(flow_id=FLOW_ID, reason="r", cancellation_policy=ALL)
+    around = CancelSnapshot(NOW, flow(), [upstream(n) for n in members])
+    plan = cancels.cancel_flow_header(around, args)
+    assert plan is not None and isinstance(commit_all(store, plan.head), Applied)
     return store
 
 
@@ -71,6 +75,40 @@ def test_an_empty_backlog_is_forgotten() -> None:
     assert acked(owing(), 0) == [False, True]
     assert isinstance(commit(owing(), cancels.forget_backlog(P, FLOW_ID)), Applied)
     assert isinstance(commit(owing(3), cancels.forget_backlog(P, FLOW_ID)), Refused)
+
+
+def test_a_backlog_is_kept_until_the_last_page() -> None:
+    store = seeded(flow())
+    plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), [], {"runnable": 9}), ALL)
+    assert isinstance(commit_all(store, plan.owing), Applied)
+    assert isinstance(commit(store, cancels.forget_backlog(P, FLOW_ID)), Refused)
+    leave, forget = cancels.leave_pages(P, FLOW_ID)
+    assert isinstance(commit(store, cancels.add_backlog_members(FLOW_ID, [ident(0)])[0]), Applied)
+    assert [isinstance(commit(store, each), Applied) for each in (leave, forget)] == [True, False]
+    assert acked(store, 0) == [True, True]
+    assert isinstance(commit(store, leave), Refused)
+
+
+@pytest.mark.parametrize(("policy", "counted"), [(ALL, 12), (PENDING, 9)])
+def test_pages_replace_the_policy_of_a_backlog_and_count_members_by_phase(
+    policy: str, counted: int
+) -> None:
+    args = CancelFlowArgs(flow_id=FLOW_ID, reason="r", cancellation_policy=policy)
+    around = CancelSnapshot(NOW, flow(), [upstream(0)], {"runnable": 8, "active": 3})
+    plan = cancels.cancel_flow_header(around, args)
+    assert plan is not None
+    store = seeded(flow())
+    assert isinstance(commit_all(store, plan.owing), Applied)
+    (event,) = events(store, "ff_operator_event")
+    assert json.loads(event["details"])["member_count"] == counted
+    other = PENDING if policy == ALL else ALL
+    again = cancels.cancel_flow(
+        CancelSnapshot(NOW + 5, only(store, Flow), [], {"active": 1}), other
+    )
+    assert isinstance(commit_all(store, again.owing), Applied)
+    (row,) = rows(store, BACKLOG)
+    assert (row["cancellation_policy"], row["status"], row["reason"]) == (other, "listing", "r")
+    assert (row["requested_at_ms"], row["grace_until_ms"]) == (NOW, NOW + 5 + 30_000)
 
 
 # ---- siblings
@@ -160,7 +198,7 @@ def test_a_sibling_id_that_cannot_be_read_is_skipped(text: str, owed: list[UUID]
 
 def test_a_cancelled_sibling_names_the_reason() -> None:
     member = upstream(0, "RUNNING")
-    plan = cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
+    plan = cancel_plan(member, "sibling_quorum_satisfied", "operator_override", NOW)
     store = applied(Commit(plan), member, attempt(member))
     row = at(store, member.id)
     assert (row.cancellation_reason, row.cancelled_by) == (

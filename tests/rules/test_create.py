@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from flowfabric.engine.executions.create import KeyRow
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Execution
 from flowfabric.model.policy import (
@@ -19,6 +20,9 @@ from flowfabric.model.policy import (
 from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules.executions import create as creating
 from flowfabric.rules.executions.create import (
+    CREATE_DELAYED_WITH_KEY,
+    CREATE_READY,
+    CREATE_READY_WITH_KEY,
     REGISTER_LANE,
     SET_LANE_STATE,
     Creation,
@@ -30,7 +34,7 @@ from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
 
-from .factory import IDENT, NOW, commit, run, stored, told
+from .factory import IDENT, NOW, commit, execution, run, seeded, stored, told
 from .flow_factory import ident
 
 
@@ -200,13 +204,11 @@ def test_the_columns_from_the_policy() -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_an_empty_key_is_no_key(key: str | None) -> None:
-    made = creation(idempotency_key=key)
-    assert made.key is None
+    assert creation(idempotency_key=key).plan.form is CREATE_READY
     assert created(idempotency_key=key).idempotency_key is None
 
 
-def expiry(plan: Plan | None) -> int:
-    assert plan is not None
+def expiry(plan: Plan) -> int:
     at: int = dict(zip(plan.form.args, plan.values, strict=True))["expires_at_ms"]
     return at
 
@@ -218,7 +220,7 @@ def test_a_key_is_taken_for_its_window(window: int | None, kept_for: int) -> Non
         idempotency_key="k",
         now=NOW - 100,
     )
-    assert expiry(made.key) == NOW - 100 + kept_for
+    assert expiry(made.plan) == NOW - 100 + kept_for
 
 
 @pytest.mark.parametrize(("holder", "kept", "after", "taken"), [
@@ -230,16 +232,35 @@ def test_a_key_is_taken_for_its_window(window: int | None, kept_for: int) -> Non
 def test_an_expired_key_of_a_removed_execution_is_taken_over(
     holder: ExecutionId, kept: bool, after: int, taken: bool
 ) -> None:
-    clock = ManualClock(NOW)
-    store = MemoryStore(clock)
     made = creation(parse_policy({"dedup_window_ms": 1_000}), idempotency_key="k", key_digest="d")
-    assert made.key is not None
-    assert isinstance(commit(store, made.key), Applied)
-    assert commit(store, made.key) == Refused()
-    if kept:
-        commit(store, made.plan)
+    key = KeyRow("default", "k", IDENT.partition_index, IDENT.uuid, NOW + 1_000, "d")
+    clock = ManualClock(NOW)
+    store = seeded(key, execution("READY", idempotency_key="k") if kept else None, clock=clock)
+    assert commit(store, made.plan) == Refused()
     clock.advance(after)
-    assert isinstance(commit(store, creating.retake(made.key, holder)), Applied) is taken
+    take, create_again = creating.retake(made.plan, holder)
+    assert isinstance(commit(store, take), Applied) is taken
+    assert create_again.form is CREATE_READY
+
+
+@pytest.mark.parametrize("delay", [None, 50])
+def test_the_row_and_its_key_are_created_together_or_not_at_all(delay: int | None) -> None:
+    store = MemoryStore(ManualClock(NOW))
+    later = None if delay is None else NOW + delay
+    keyed = creation(idempotency_key="k", delay_until=later)
+    with_key = CREATE_READY_WITH_KEY if delay is None else CREATE_DELAYED_WITH_KEY
+    assert keyed.plan.form is with_key
+    assert isinstance(commit(store, creation().plan), Applied)
+    assert commit(store, keyed.plan) == Refused(0, 1)
+    assert run(store.dump(("ff_idempotency",))) == {"ff_idempotency": []}
+    other = create(
+        CreateExecutionArgs(execution_id=ident(9), idempotency_key="k", delay_until=later),
+        None,
+        NOW,
+    )
+    assert isinstance(commit(store, other.plan), Applied)
+    again = create(CreateExecutionArgs(execution_id=ident(10), idempotency_key="k"), None, NOW)
+    assert commit(store, again.plan) == Refused()
 
 
 @pytest.mark.parametrize(("expires", "holds"), [(None, False), (NOW, False), (NOW + 1, True)])

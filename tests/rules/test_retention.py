@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from flowfabric.engine.executions.create import KeyRow
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
-from flowfabric.plan import Applied, Plan, Refused
+from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit
-from flowfabric.rules.executions.create import TAKE_KEY
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.states import VECTORS
@@ -112,15 +112,9 @@ def test_trimming_a_member_keeps_the_flow_and_removes_its_backlog() -> None:
     ]
 
 
-def key_of(before: Execution, expires: int) -> Plan:
-    owner = {"partition_key": before.partition_key, "execution_id": before.execution_id}
-    return TAKE_KEY(
-        namespace=before.namespace,
-        idempotency_key="k",
-        **owner,
-        expires_at_ms=expires,
-        digest=None,
-    )
+def key_of(before: Execution, expires: int) -> KeyRow:
+    owner = before.partition_key, before.execution_id
+    return KeyRow(before.namespace, "k", *owner, expires, None)
 
 
 def times_of_keys(store: MemoryStore) -> list[int | None]:
@@ -133,8 +127,7 @@ def test_an_expired_key_is_removed_or_left_to_its_execution(
     expires: int, is_over: bool, kept: bool
 ) -> None:
     before = waiting("ENDED", idempotency_key="k")
-    store = seeded(*((before,) if kept else ()))
-    commit(store, key_of(before, expires))
+    store = seeded(before if kept else None, key_of(before, expires))
     forget = retention.forget_key(
         (before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept
     )
@@ -145,8 +138,7 @@ def test_an_expired_key_is_removed_or_left_to_its_execution(
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_key_decision_is_refused_after_its_execution_changed(kept: bool) -> None:
     before = waiting("ENDED", idempotency_key="k")
-    store = seeded(*(() if kept else (before,)))
-    commit(store, key_of(before, NOW))
+    store = seeded(None if kept else before, key_of(before, NOW))
     forget = retention.forget_key(
         (before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept
     )
@@ -156,8 +148,7 @@ def test_a_key_decision_is_refused_after_its_execution_changed(kept: bool) -> No
 @pytest.mark.parametrize(("expires", "left"), [(NOW, []), (NOW + 1, [NOW + 1])])
 def test_an_expired_key_is_removed_with_its_execution(expires: int, left: list[int]) -> None:
     before = waiting("ENDED", idempotency_key="k")
-    store = seeded(before)
-    commit(store, key_of(before, expires))
+    store = seeded(before, key_of(before, expires))
     commit(store, retention.trim(before))
     assert times_of_keys(store) == left
 

@@ -224,11 +224,12 @@ class Core:
         *,
         alone: Collection[UUID] = (),
         wait: bool = True,
-    ) -> None:
+    ) -> int:
         """Starts the cascade for executions that these commits ended.
 
         An execution in `alone` has no children. If it has no flow either, nothing depends on it.
         Without `wait`, the caller waits for the cascade only when the cascade has a backlog.
+        Returns the number of edges that the cascade resolved meanwhile.
         """
         ended = [
             ExecutionId.of(plan.values[plan.form.args.index("partition_key")], _uuid(plan))
@@ -239,7 +240,8 @@ class Core:
         if ended:
             cascaded = self.cascade.ended(ended)
             if wait or self.cascade.is_behind:
-                await cascaded
+                return (await cascaded).resolved
+        return 0
 
 
 def _uuid(plan: Plan) -> UUID:

@@ -14,8 +14,8 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow_links import Parent
 
-MAX_GRAPH_NODES = 10_000
-MAX_GRAPH_EDGES = 50_000
+MAX_GRAPH_NODES = 100_000
+MAX_GRAPH_EDGES = 200_000
 MAX_CYCLE_NODES = 1_000
 MAX_QUORUM = 2**31 - 1
 MAX_EDGE_TEXT_BYTES = 4_096

@@ -77,15 +77,15 @@ def is_like(args: CreateExecutionArgs, first: CreateExecutionArgs) -> bool:
     )
 
 
-def distinct_runs(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:
-    """Cut before a repeated id or key, so that the first create with it wins."""
-    runs: list[list[CreateExecutionArgs]] = [[]]
-    seen: set[object] = set()
-    for args in many:
-        names = {str(args.execution_id), (args.namespace, args.idempotency_key)}
+def distinct_runs(many: Sequence[CreateExecutionArgs]) -> Iterator[tuple[int, int]]:
+    """The bounds of runs that end before a repeated id or key."""
+    start, seen = 0, set[object]()
+    for at, args in enumerate(many):
+        names: set[object] = {str(args.execution_id)}
+        if args.idempotency_key:
+            names.add((args.namespace, args.idempotency_key))
         if names & seen:
-            runs.append([])
-            seen.clear()
-        runs[-1].append(args)
+            yield start, at
+            start, seen = at, set()
         seen |= names
-    return runs
+    yield start, len(many)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
-from itertools import count, groupby, repeat
+from itertools import count, repeat, starmap
 from uuid import UUID
 
 from msgspec import Struct
@@ -34,11 +33,11 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
-from flowfabric.plan import Applied
+from flowfabric.plan import Applied, Refused
 from flowfabric.rules.executions import create
 from flowfabric.rules.executions.create import Creation
 from flowfabric.rules.limits.limit_scopes import NOTHING, attached, limits_named, unknown
-from flowfabric.store.port import Get, GetAll, Read
+from flowfabric.store.port import Get, GetAll
 
 Results = list[Created | Duplicate]
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
@@ -53,6 +52,14 @@ class KeyRow(Struct, frozen=True):
     execution_id: UUID
     expires_at_ms: int | None
     digest: str | None
+
+    @property
+    def name(self) -> tuple[str, str | None]:
+        return self.namespace, self.idempotency_key
+
+    @property
+    def holder(self) -> ExecutionId:
+        return ExecutionId.of(self.partition_key, self.execution_id)
 
 
 class Existing(Struct, frozen=True):
@@ -84,10 +91,8 @@ class Duplicates:
             lane = await self._lanes.read_lane(args.lane_id)
             if lane is not None and lane.is_closed:
                 raise lane_closed(lane)
-            key = creation.key
-            if key is not None and existing.expired_holder is not None:
-                key = create.retake(key, existing.expired_holder)
-            plans = (creation.plan,) if key is None else (key, creation.plan)
+            plan, holder = creation.plan, existing.expired_holder
+            plans = (plan,) if holder is None else create.retake(plan, holder)
             if isinstance(await self._store.commit_together(plans), Applied):
                 return creation.result
             await self._core.pause(tries)
@@ -103,32 +108,53 @@ class Duplicates:
             raise lost from error
 
     async def find(self, creation: Creation, args: CreateExecutionArgs) -> Existing:
-        ident = creation.result.execution_id
-        reads: list[Read] = [Get("ff_exec_core", ident.key, ("execution_id",))]
-        if args.idempotency_key:
-            reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
+        (existing,) = await self.find_all([(creation, args)])
+        return existing
+
+    async def find_all(
+        self, wanted: Sequence[tuple[Creation, CreateExecutionArgs]]
+    ) -> list[Existing]:
+        """What has the ids and the keys of these creates, in order."""
+        names = [(args.namespace, args.idempotency_key) for _, args in wanted]
+        idents = [creation.result.execution_id for creation, _ in wanted]
+        reads = (
+            GetAll("ff_exec_core", [ident.key for ident in idents], ("execution_id",)),
+            GetAll("ff_idempotency", list(dict.fromkeys(name for name in names if name[1]))),
+        )
         loaded = await self._store.load(reads)
-        same_id, *keyed = loaded.rows
-        taken = next((KeyRow(*row) for rows in keyed for row in rows), None)
-        duplicate = Duplicate(ident) if same_id else None
-        if taken is None:
-            return Existing(duplicate)
-        holder = ExecutionId.of(taken.partition_key, taken.execution_id)
-        is_in_time = create.is_in_time(taken.expires_at_ms, loaded.now_ms)
-        if is_in_time or await self._has_key(holder, args):
-            return Existing(Duplicate(holder, taken.digest if args.key_digest else None))
-        return Existing(duplicate, holder)
+        stored = {ident for (ident,) in loaded.rows[0]}
+        taken = {row.name: row for row in starmap(KeyRow, loaded.rows[1])}
+        expired = [
+            row for row in taken.values() if not create.is_in_time(row.expires_at_ms, loaded.now_ms)
+        ]
+        free = set(expired) - await self._kept(expired)
+        found = []
+        for ident, name, (_, args) in zip(idents, names, wanted, strict=True):
+            duplicate = Duplicate(ident) if ident.uuid in stored else None
+            row = taken.get(name)
+            if row is None:
+                found.append(Existing(duplicate))
+            elif row in free:
+                found.append(Existing(duplicate, row.holder))
+            else:
+                digest = row.digest if args.key_digest else None
+                found.append(Existing(Duplicate(row.holder, digest)))
+        return found
+
+    async def _kept(self, expired: Sequence[KeyRow]) -> set[KeyRow]:
+        """The keys whose execution still has them."""
+        if not expired:
+            return set()
+        columns = ("execution_id", "namespace", "idempotency_key")
+        read = GetAll("ff_exec_core", [row.holder.key for row in expired], columns)
+        holding = set(await load_rows(self._store, read))
+        return {row for row in expired if (row.execution_id, *row.name) in holding}
 
     async def _was_applied(self, creation: Creation, args: CreateExecutionArgs) -> bool:
         """The row has the moment and the payload of this create."""
         key, columns = creation.result.execution_id.key, ("created_at_ms", "payload")
         rows = await load_rows(self._store, Get("ff_exec_core", key, columns))
         return rows == [(creation.created_at_ms, args.input_payload)]
-
-    async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
-        columns = ("namespace", "idempotency_key")
-        rows = await load_rows(self._store, Get("ff_exec_core", ident.key, columns))
-        return rows == [(args.namespace, args.idempotency_key)]
 
 
 def lane_closed(lane: Lane) -> StateError:
@@ -164,10 +190,7 @@ class CreateExecutions:
                 raise
             return known
         try:
-            if creation.key is None:
-                answer = await self._store.commit(creation.plan)
-            else:
-                answer = await self._store.commit_together((creation.key, creation.plan))
+            answer = await self._store.commit(creation.plan)
         except TransportError as error:
             if not error.doubtful:
                 raise
@@ -229,38 +252,39 @@ class CreateExecutions:
                     raise lane_closed(closed[args.lane_id])
 
     async def _create_all(
-        self, creations: list[Creation], many: Sequence[CreateExecutionArgs]
+        self, creations: Sequence[Creation], many: Sequence[CreateExecutionArgs]
     ) -> Results:
-        """Commits adjacent creates without a key together; one with a key takes the key first."""
-        if all(creation.key is None for creation in creations):
-            return await self._create_plain(creations, many)
+        """Commits together what repeats no id and no key, so that the first create wins."""
+        if not any(args.idempotency_key for args in many):
+            return await self._create_distinct(creations, many)
         results: Results = []
-        pairs = zip(creations, many, strict=True)
-        for is_plain, group in groupby(pairs, key=lambda pair: pair[0].key is None):
-            plain, several = zip(*group, strict=True)
-            if is_plain:
-                results += await self._create_plain(plain, several)
-                continue
-            for distinct in distinct_runs(several):
-                results += await asyncio.gather(*map(self.create_execution, distinct))
+        for start, end in distinct_runs(many):
+            results += await self._create_distinct(creations[start:end], many[start:end])
         return results
 
-    async def _create_plain(
+    async def _create_distinct(
         self, creations: Sequence[Creation], many: Sequence[CreateExecutionArgs]
     ) -> Results:
         answers = await self._store.commit_many([creation.plan for creation in creations])
         if all(isinstance(answer, Applied) for answer in answers):
             return [creation.result for creation in creations]
+        wanted = list(zip(creations, many, strict=True))
+        refused = [at for at, answer in enumerate(answers) if isinstance(answer, Refused)]
+        found = await self._duplicates.find_all([wanted[at] for at in refused])
+        existing = dict(zip(refused, found, strict=True))
         results: Results = []
-        for creation, args, answer in zip(creations, many, answers, strict=True):
+        for at, (creation, args) in enumerate(wanted):
+            answer: object = answers[at]
             if isinstance(answer, Applied):
                 results.append(creation.result)
+            elif at in existing:
+                duplicate = existing[at].duplicate
+                results.append(duplicate or await self._duplicates.resolve(creation, args))
             elif isinstance(answer, TransportError) and answer.doubtful:
                 results.append(await self._duplicates.resolve_lost(creation, args, answer))
-            elif isinstance(answer, Exception):
-                raise answer
             else:
-                results.append(await self._duplicates.resolve(creation, args))
+                assert isinstance(answer, Exception)
+                raise answer
         return results
 
     async def _register(self, lanes: set[str]) -> None:

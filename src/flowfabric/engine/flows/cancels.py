@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import starmap
 from uuid import UUID
@@ -12,15 +13,18 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.snapshots import (
     MAX_PAGE,
+    PHASE_COLUMNS,
     Backlog,
     BacklogMember,
+    FlowKey,
+    MemberPhase,
     load_backlog_members,
     load_flow,
     load_groups,
-    load_members,
     load_pages,
     of_wanted_flows,
     owner_of,
+    pages,
 )
 from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import (
@@ -44,7 +48,7 @@ from flowfabric.model.flow import (
 from flowfabric.plan import Applied
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.flows.cancels import CancelSnapshot, FlowCancel
-from flowfabric.store.port import Get, Scan
+from flowfabric.store.port import Get, GetAll, Scan
 
 log = logging.getLogger("flowfabric.flows")
 
@@ -118,22 +122,29 @@ class FlowCancels:
         return cancels.already_terminal(flow, await self._pending_members(flow))
 
     async def cancel_by_rule(
-        self, ident: UUID, rule: Callable[[CancelSnapshot], FlowCancel | None], policy: str
+        self,
+        ident: UUID,
+        rule: Callable[[CancelSnapshot], FlowCancel | None],
+        policy: str,
+        by: ExecutionId | None = None,
     ) -> CancelledMembers | None:
         """Cancels the flow and its members in one transaction. None when there is nothing to do.
 
         When members keep changing, are too many, or one of them cannot be cancelled, the first
-        transaction cancels the flow and adds its members to the backlog, and each member is
-        cancelled on its own after that.
+        transaction cancels the flow and stores a backlog, and its members are cancelled in pages
+        after that. The rule always gets the member `by`.
         """
         tries = 0
         while True:
-            snapshot = await self._cancelling(ident)
+            snapshot = await self._cancelling(ident, by)
             plan = rule(snapshot)
             if plan is None:
                 return None
             members = sorted(plan.members, key=lambda pair: pair[1].form.name)
-            together = len(members) <= MAX_TOGETHER and tries < MAX_TRIES_TOGETHER
+            is_large = (
+                snapshot.others and cancels.wanted_policy(policy) != CancelFlowPolicy.FLOW_ONLY
+            )
+            together = not is_large and tries < MAX_TRIES_TOGETHER
             plans = [*plan.head, *(cancel for _, cancel in members)] if together else plan.owing
             try:
                 answer = await self._core.commit_together(plans)
@@ -141,7 +152,7 @@ class FlowCancels:
                 if not together or not members or _is_temporary(error):
                     raise
                 log.warning(
-                    "flow is cancelled one member at a time, because one transaction failed",
+                    "flow is cancelled in pages, because one transaction failed",
                     extra={"flow": str(ident), "members": len(members)},
                     exc_info=True,
                 )
@@ -150,58 +161,76 @@ class FlowCancels:
             if isinstance(answer, Applied):
                 if together:
                     return [member.id for member, _ in plan.members], []
-                return await self._cancel_one_by_one(snapshot.flow, plan, policy)
+                at = snapshot.flow.partition_key
+                return await self._cancel_in_pages(
+                    (at, ident), policy, plan.reason, plan.by, told=plan.told, owes=not plan.told
+                )
             tries += 1
             if tries >= MAX_TRIES_TOGETHER:
                 await self._core.pause(tries - 1)
 
-    async def _cancel_one_by_one(
-        self, flow: Flow, plan: FlowCancel, policy: str
+    async def _cancel_in_pages(
+        self,
+        flow: FlowKey,
+        policy: str,
+        reason: str,
+        by: str = "operator_override",
+        *,
+        told: bool = False,
+        owes: bool = False,
     ) -> CancelledMembers:
-        """Members that could not be cancelled stay in the backlog."""
-        members = [member.id for member, _ in plan.members]
+        """Members that could not be cancelled stay in the backlog.
+
+        With `owes`, the cancelled ones do as well, until they are acknowledged. The cascade starts
+        behind the last page: members that depend on others are cancelled, too, and not skipped.
+        """
+        partition, flow_id = flow
         done: list[ExecutionId] = []
         failed: list[ExecutionId] = []
-        for at in range(0, len(members), MAX_PENDING):
-            batch = members[at : at + MAX_PENDING]
-            cancelled, left = await self._core.cascade.end_members(
-                flow.partition_key,
-                [member.uuid for member in batch],
-                plan.reason,
-                plan.by,
-                always_revoked=plan.told,
-                policy=policy,
+        owner = {"partition_key": partition, "flow_id": flow_id}
+        scan = Scan("members", owner, limit=MAX_PENDING, columns=PHASE_COLUMNS)
+        async for page in pages(self._store, scan, MemberPhase, _member_position):
+            alive = [member.execution_id for member in page if not member.is_ended]
+            if not alive:
+                continue
+            cancelled, left = await self._core.cascade.members.cancel(
+                partition, alive, reason, by, always_revoked=told, policy=policy
             )
+            unfinished = [ExecutionId.of(partition, uid) for uid in left]
             done += cancelled
-            failed += [member for member in batch if member.uuid in left]
-            # The caller of `cancel_flow_header` acknowledges the members that it cancelled.
-            unacknowledged = set() if plan.told else set(cancelled)
-            settled = [m for m in batch if m.uuid not in left and m not in unacknowledged]
-            await self._remove_from_backlog(flow.flow_id, settled)
-        await self._store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
+            failed += unfinished
+            pending = [*unfinished, *cancelled] if owes else unfinished
+            if pending:
+                await self._store.commit_many(cancels.add_backlog_members(flow_id, pending))
+        await self._store.commit_many(cancels.leave_pages(partition, flow_id))
+        for at in range(0, len(done), MAX_PENDING):  # in parts: other flows get their turn
+            await self._core.cascade.ended(done[at : at + MAX_PENDING])
         return done, failed
 
     async def _remove_from_backlog(self, flow_id: UUID, members: Sequence[ExecutionId]) -> None:
         plans = [row for row, _ in (cancels.ack(flow_id, member) for member in members)]
         await self._store.commit_many(plans)
 
-    async def _cancelling(self, ident: UUID) -> CancelSnapshot:
+    async def _cancelling(self, ident: UUID, by: ExecutionId | None) -> CancelSnapshot:
+        """The members that have not ended. Of a large flow they are only counted."""
         flow = await load_flow(self._store, ident)
         assert flow is not None
-        scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=CORE_COLUMNS)
-        members = await load_pages(
-            self._store,
-            scan,
-            lambda *row: from_core_row(row),
-            lambda execution: (execution.execution_id,),
-        )
-        pending = await load_backlog_members(self._store, flow)
-        return CancelSnapshot(
-            await self._store.now_ms(),
-            flow,
-            members,
-            frozenset(member.execution_id for member in pending),
-        )
+        counts: Counter[str] = Counter()
+        alive: list[UUID] = []
+        scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=PHASE_COLUMNS)
+        async for page in pages(self._store, scan, MemberPhase, _member_position):
+            living = [member for member in page if not member.is_ended]
+            counts.update(member.lifecycle_phase for member in living)
+            room = max(MAX_TOGETHER - len(alive), 0)
+            alive += [member.execution_id for member in living[:room]]
+        is_large = counts.total() > MAX_TOGETHER
+        wanted = ([] if by is None else [by.uuid]) if is_large else alive
+        keys = [(flow.partition_key, uid) for uid in wanted]
+        loaded = await self._store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))
+        members = [from_core_row(row) for row in loaded.rows[0]]
+        if is_large:
+            counts.subtract(member.lifecycle_phase for member in members)
+        return CancelSnapshot(loaded.now_ms, flow, members, counts if is_large else {})
 
     async def _queue_waiting_groups(self, flow: Flow) -> None:
         groups = await load_groups(self._store, flow)
@@ -226,7 +255,9 @@ class FlowCancels:
         pending = await load_backlog_members(self._store, flow)
         if pending:
             return [ExecutionId(member.execution_id) for member in pending]
-        return [member.id for member in await load_members(self._store, flow)]
+        scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=PHASE_COLUMNS)
+        members = await load_pages(self._store, scan, MemberPhase, _member_position)
+        return [ExecutionId.of(flow.partition_key, member.execution_id) for member in members]
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
         """Removes a member from the backlog of its flow. It may be called again."""
@@ -265,6 +296,11 @@ class FlowCancels:
     async def _finish_cancels(self, backlog: Backlog) -> int:
         """Cancels the members that the policy selects; those that kept changing stay pending."""
         partition, flow_id = backlog.partition_key, backlog.flow_id
+        reason = backlog.reason or "flow_cancelled"
+        if backlog.status == "listing":
+            key, policy = (partition, flow_id), backlog.cancellation_policy
+            done, failed = await self._cancel_in_pages(key, policy, reason)
+            return len(done) + len(failed)
         owner = {"partition_key": partition, "flow_id": flow_id}
         reads = (
             Scan("cancel_backlog_members", owner, limit=MAX_PENDING),
@@ -274,11 +310,11 @@ class FlowCancels:
         members = [ExecutionId(row.execution_id) for row in starmap(BacklogMember, rows)]
         left: set[UUID] = set()
         if flow and members:
-            _, left = await self._core.cascade.end_members(
+            left = await self._core.cascade.end_members(
                 partition,
                 [member.uuid for member in members],
-                backlog.reason or "flow_cancelled",
-                policy=backlog.cancellation_policy,
+                reason,
+                backlog.cancellation_policy,
             )
             if left:
                 log.warning(
@@ -289,6 +325,10 @@ class FlowCancels:
         await self._remove_from_backlog(flow_id, settled)
         await self._store.commit(cancels.forget_backlog(partition, flow_id))
         return len(members)
+
+
+def _member_position(member: MemberPhase) -> tuple[UUID]:
+    return (member.execution_id,)
 
 
 def _answer(policy: str, ended: CancelledMembers) -> FlowCancelled | PartiallyCancelled:

@@ -21,7 +21,7 @@ from flowfabric.engine.flows.member_cancels import MemberCancels
 from flowfabric.engine.flows.snapshots import group_key
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
-from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Cascaded, Edge, EdgeGroup, Flow
 from flowfabric.model.flow_links import Upstream
 from flowfabric.rules.flows import edges
 from flowfabric.store.port import GetAll, ScanAll, Store
@@ -30,7 +30,7 @@ log = logging.getLogger("flowfabric.flows")
 
 MAX_DEPTH = 50
 MAX_ROUND = 500
-MAX_BATCHES = 2
+MAX_BATCHES = 1
 MAX_CALLS = 10_000
 MAX_CHILD_FLOWS = 10_000
 
@@ -60,24 +60,12 @@ class Cascade:
         return self._ends.submit(None, idents)
 
     async def end_members(
-        self,
-        partition: int,
-        members: Iterable[UUID],
-        reason: str,
-        by: str = "operator_override",
-        *,
-        always_revoked: bool = False,
-        policy: str = CancelFlowPolicy.CANCEL_ALL,
-    ) -> tuple[list[ExecutionId], set[UUID]]:
-        """Cancels members and handles their ends.
-
-        Returns the cancelled ones, and those that could not be cancelled.
-        """
-        cancelled, left = await self.members.cancel(
-            partition, members, reason, by, always_revoked=always_revoked, policy=policy
-        )
+        self, partition: int, members: Iterable[UUID], reason: str, policy: str
+    ) -> set[UUID]:
+        """Cancels members and handles their ends; returns those that could not be cancelled."""
+        cancelled, left = await self.members.cancel(partition, members, reason, policy=policy)
         await self._cancelled(cancelled)
-        return cancelled, left
+        return left
 
     async def end_siblings(self, group: EdgeGroup) -> None:
         """Cancels the siblings that a fired group has listed."""

@@ -221,7 +221,7 @@ class EdgeResolver:
 def _count(group: EdgeGroup, pairs: Pairs, rows: _GroupRows) -> edges.GroupCount | None:
     """Counts in the order of the ends. None when the counters of the group are inconsistent."""
     if len(pairs) > 1:
-        pairs = sorted(pairs, key=lambda pair: (_ended_at(pair[0]), pair[1].edge_id))
+        pairs = sorted(pairs, key=lambda pair: (_ended_at(pair[0]), pair[1].edge_id.int))
     ends = [
         edges.UpstreamEnd(
             edge.edge_id,

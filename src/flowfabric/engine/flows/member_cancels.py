@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +15,15 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, EdgeGroup
 from flowfabric.plan import Applied
+from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows import cancels
 from flowfabric.store.port import Get, GetAll, Row, ScanAll, Store
 
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
+MAX_STATEMENT = 250
+"""So many cancels share a statement; the statements run side by side."""
 _COLUMNS = Execution.__struct_fields__
 _CANCEL_COLUMNS = (
     "partition_key",
@@ -121,18 +125,23 @@ class MemberCancels:
                 return done, set()
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            plans = [
-                (m.id, cancels.cancel_member(m, reason, by, loaded.now_ms, told=always_revoked))
-                for m in alive
+            now = loaded.now_ms
+            planned = [
+                (cancel_plan(member, reason, by, now, always_revoked=always_revoked), member)
+                for member in alive
             ]
-            plans.sort(key=lambda pair: pair[1].form.name)
-            answers = await self._store.commit_many([plan for _, plan in plans])
-            cancelled = [
-                ident
-                for (ident, _), answer in zip(plans, answers, strict=True)
-                if isinstance(answer, Applied)
-            ]
-            done += cancelled
-            left = {member.execution_id for member in alive}
-            left.difference_update(ident.uuid for ident in cancelled)
+            planned.sort(key=lambda pair: pair[0].form.name)
+            plans = [plan for plan, _ in planned]
+            answers = await asyncio.gather(
+                *(
+                    self._store.commit_many(plans[at : at + MAX_STATEMENT])
+                    for at in range(0, len(plans), MAX_STATEMENT)
+                )
+            )
+            left = set()
+            for (_, member), answer in zip(planned, chain(*answers), strict=True):
+                if isinstance(answer, Applied):
+                    done.append(member.id)
+                else:
+                    left.add(member.execution_id)
         return done, left

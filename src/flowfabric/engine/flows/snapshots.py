@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import starmap
 from typing import Any, TypeVar
 from uuid import UUID
@@ -59,6 +59,7 @@ class Backlog(Struct, frozen=True):
     flow_id: UUID
     reason: str
     cancellation_policy: str
+    status: str
 
 
 class BacklogMember(Struct, frozen=True):
@@ -95,12 +96,19 @@ async def load_pages(
     store: Store, scan: Scan, kind: Callable[..., T], position: Callable[[T], tuple[Any, ...]]
 ) -> list[T]:
     """All rows of a scan, one page of its limit after the other."""
-    found: list[T] = []
+    return [row async for page in pages(store, scan, kind, position) for row in page]
+
+
+async def pages(
+    store: Store, scan: Scan, kind: Callable[..., T], position: Callable[[T], tuple[Any, ...]]
+) -> AsyncIterator[list[T]]:
+    """The pages of a scan that are not empty."""
     while True:
         page = await load_all(store, scan, kind)
-        found += page
+        if page:
+            yield page
         if len(page) < scan.limit:
-            return found
+            return
         scan = structs.replace(scan, after=position(page[-1]))
 
 

@@ -122,7 +122,8 @@ class Holder:
         completions = self._completions(many)
         plans = completions.plans
         done = await self._store.commit_many(plans) if plans else []
-        return await self._after_completions(completions, done)
+        answers, _ = await self._after_completions(completions, done)
+        return answers
 
     async def complete_and_claim(
         self,
@@ -134,7 +135,8 @@ class Holder:
     ) -> tuple[list[EngineError | None], list[Work]]:
         """Completes executions and claims up to n others in one round trip.
 
-        For a worker whose slots are all in use. The claim does not wait; `claim_many` does.
+        For a worker whose slots are all in use. The claim does not wait; `claim_many` does. When
+        it finds nothing, members of flows that the completions release are claimed instead.
         """
         claimer = claimer_of(lane, capabilities, policy, n)
         completions = self._completions(many)
@@ -142,7 +144,9 @@ class Holder:
         done, rows = await self._claims.commit_and_claim(completions.plans, claimer)
         self._claims.report_claim(lane, began)
         try:
-            answers = await self._after_completions(completions, done)
+            answers, released = await self._after_completions(completions, done, wait=not rows)
+            if released and not rows:
+                _, rows = await self._claims.commit_and_claim((), claimer)
             try:
                 await self._claims.check_routes(claimer, claimed_at(rows, claimer.ttl_ms))
             except EngineError as error:  # the completions are committed and must be answered
@@ -170,15 +174,18 @@ class Holder:
         return completions
 
     async def _after_completions(
-        self, completions: _Completions, done: Sequence[object]
-    ) -> list[EngineError | None]:
-        """Starts the cascade for applied completions and examines refused ones."""
+        self, completions: _Completions, done: Sequence[object], *, wait: bool = True
+    ) -> tuple[list[EngineError | None], bool]:
+        """Starts the cascade for applied completions and examines refused ones.
+
+        Returns the answers, and whether dependencies were resolved before the return.
+        """
         alone = {
             fields.execution_id.uuid
             for handle, fields in completions.held
             if not self._leases.may_have_children(handle)
         }
-        await self._core.after_commit(completions.plans, done, alone=alone)
+        resolved = await self._core.after_commit(completions.plans, done, alone=alone, wait=wait)
         listener = self._core.telemetry.listener
         for at, (handle, fields), plan, answer in zip(
             completions.at, completions.held, completions.plans, done, strict=True
@@ -192,7 +199,7 @@ class Holder:
                 await self._end_held(handle, fields, Commit(plan), "success", lost=lost)
             except EngineError as error:
                 completions.answers[at] = error
-        return completions.answers
+        return completions.answers, resolved > 0
 
     async def fail(
         self,

@@ -243,7 +243,7 @@ class Budgets:
             return cancel and cancels.with_plans(cancel, *held, noted)
 
         async with self._core.locks.of(flow):
-            ended = await self._cancels.cancel_by_rule(flow, rule, policy)
+            ended = await self._cancels.cancel_by_rule(flow, rule, policy, by.id)
         if ended is None:
             await self._store.commit(noted)
         return ended is not None

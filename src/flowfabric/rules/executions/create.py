@@ -56,35 +56,27 @@ LANE_IS_OPEN = (
     ),
 )
 
+_READY: Columns = {**NEW, **entering("READY")}
+_DELAYED: Columns = {
+    **NEW,
+    **entering("DELAYED", detail=Arg("blocking_detail")),
+    "delay_until_ms": Arg("delay_until_ms"),
+}
 _DEADLINE = Wake("deadline", at=Arg("deadline_at_ms"))
-CREATE_READY = Form(
-    "create_ready",
-    Insert(EXEC, {**NEW, **entering("READY")}, LANE_IS_OPEN),
-    Wake("ready", Arg("lane_id")),
-    _DEADLINE,
-)
-CREATE_DELAYED = Form(
-    "create_delayed",
-    Insert(
-        EXEC,
-        {
-            **NEW,
-            **entering("DELAYED", detail=Arg("blocking_detail")),
-            "delay_until_ms": Arg("delay_until_ms"),
-        },
-        LANE_IS_OPEN,
-    ),
-    Wake("delayed", at=Arg("delay_until_ms")),
-    _DEADLINE,
-)
+_CLAIMABLE = (Wake("ready", Arg("lane_id")), _DEADLINE)
+_CLAIMABLE_LATER = (Wake("delayed", at=Arg("delay_until_ms")), _DEADLINE)
+CREATE_READY = Form("create_ready", Insert(EXEC, _READY, LANE_IS_OPEN), *_CLAIMABLE)
+CREATE_DELAYED = Form("create_delayed", Insert(EXEC, _DELAYED, LANE_IS_OPEN), *_CLAIMABLE_LATER)
+
 KEY = "ff_idempotency"
 OF_KEY = by_args("namespace", "idempotency_key")
 KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms", "<=", Now())))
 """A key without an expiry has outlived it and is removed with its execution."""
 _KEY_HOLDER = {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")}
-TAKE_KEY = Form(
-    "take_idempotency_key",
-    Insert(KEY, {**from_args("namespace", "idempotency_key"), **_KEY_HOLDER}),
+_TAKE_KEY = Insert(KEY, {**from_args("namespace", "idempotency_key"), **_KEY_HOLDER}, LANE_IS_OPEN)
+CREATE_READY_WITH_KEY = Form("create_ready_with_key", _TAKE_KEY, Insert(EXEC, _READY), *_CLAIMABLE)
+CREATE_DELAYED_WITH_KEY = Form(
+    "create_delayed_with_key", _TAKE_KEY, Insert(EXEC, _DELAYED), *_CLAIMABLE_LATER
 )
 RETAKE_KEY = Form(
     "retake_idempotency_key",
@@ -130,10 +122,9 @@ _NO_POLICY = ExecutionPolicy()
 
 
 class Creation(Struct, frozen=True, gc=False):
-    """The plans of a create: the row, and the idempotency key to take first, if there is one."""
+    """The plan of a create. It takes the idempotency key, if there is one, and adds the row."""
 
     plan: Plan
-    key: Plan | None
     result: Created
     created_at_ms: int
 
@@ -188,28 +179,27 @@ def create(
     """The execution is delayed only if its earliest start is ahead of the engine's clock."""
     ident, now = args.execution_id, engine_now_ms if args.now is None else args.now
     values, delay_until = creation_values(args, policy, engine_now_ms, limits)
-    if delay_until is not None and delay_until > engine_now_ms:
-        later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
-        plan, state = CREATE_DELAYED(**values, **later), PublicState.DELAYED
-    else:
-        plan, state = CREATE_READY.given(values), PublicState.WAITING
-    if not args.idempotency_key:
-        return Creation(plan, None, Created(ident, state), now)
-    key = {
-        "namespace": args.namespace,
-        "idempotency_key": args.idempotency_key,
-        "partition_key": ident.partition_index,
-        "execution_id": ident.uuid,
-        "expires_at_ms": now + ((policy or _NO_POLICY).dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
-        "digest": args.key_digest,
-    }
-    return Creation(plan, TAKE_KEY(**key), Created(ident, state), now)
+    ready, delayed = CREATE_READY, CREATE_DELAYED
+    if args.idempotency_key:
+        ready, delayed = CREATE_READY_WITH_KEY, CREATE_DELAYED_WITH_KEY
+        window = (policy or _NO_POLICY).dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS
+        values |= {"expires_at_ms": now + window, "digest": args.key_digest}
+    if delay_until is None or delay_until <= engine_now_ms:
+        return Creation(ready.given(values), Created(ident, PublicState.WAITING), now)
+    values |= {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
+    return Creation(delayed.given(values), Created(ident, PublicState.DELAYED), now)
 
 
-def retake(take: Plan, holder: ExecutionId) -> Plan:
-    """Takes over an expired key whose execution has been removed."""
-    values = dict(zip(take.form.args, take.values, strict=True))
-    return RETAKE_KEY(**values, holder_partition=holder.partition_index, holder=holder.uuid)
+WITHOUT_KEY = {CREATE_READY_WITH_KEY: CREATE_READY, CREATE_DELAYED_WITH_KEY: CREATE_DELAYED}
+
+
+def retake(plan: Plan, holder: ExecutionId) -> tuple[Plan, Plan]:
+    """A create that takes over an expired key whose execution has been removed."""
+    values = dict(zip(plan.form.args, plan.values, strict=True))
+    key = RETAKE_KEY.given(
+        {**values, "holder_partition": holder.partition_index, "holder": holder.uuid}
+    )
+    return key, WITHOUT_KEY[plan.form].given(values)
 
 
 def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
@@ -229,7 +219,7 @@ def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator
         values[ident_at] = ident.uuid
         values[payload_at] = args.input_payload
         plan = Plan(form, tuple(values))
-        yield Creation(plan, None, Created(ident, first.result.public_state), first.created_at_ms)
+        yield Creation(plan, Created(ident, first.result.public_state), first.created_at_ms)
 
 
 def clamp_priority(priority: int) -> int:

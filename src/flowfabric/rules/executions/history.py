@@ -79,7 +79,7 @@ class FirstLines:
     """The first `limit` lines after a key, in any order of arrival. Holds twice as many at most."""
 
     def __init__(self, limit: int, after: Key | None) -> None:
-        self._limit, self._after = limit, after
+        self.limit, self._after = limit, after
         self._lines: list[Line] = []
         self._worst: Key | None = None
 
@@ -90,12 +90,12 @@ class FirstLines:
         if self.is_beyond(line.key):
             return
         self._lines.append(line)
-        if len(self._lines) >= 2 * self._limit:
+        if len(self._lines) >= 2 * self.limit:
             self._cut()
 
     def is_beyond(self, key: Key) -> bool:
         """Whether the key is past the page. All later keys of a rising sequence are, too."""
-        if self._worst is None and len(self._lines) >= self._limit:
+        if self._worst is None and len(self._lines) >= self.limit:
             self._cut()
         return self._worst is not None and key > self._worst
 
@@ -105,8 +105,8 @@ class FirstLines:
 
     def _cut(self) -> None:
         self._lines.sort(key=lambda line: line.key)
-        del self._lines[self._limit :]
-        self._worst = self._lines[-1].key if len(self._lines) == self._limit else None
+        del self._lines[self.limit :]
+        self._worst = self._lines[-1].key if len(self._lines) == self.limit else None
 
 
 class EventReader:
@@ -204,18 +204,28 @@ class EventReader:
         return Line(key, HistoryEntry(at, what, self._who, attempt, details), number, signal)
 
 
+def creation_line(core: Core, *, claimed: bool) -> Line:
+    """The creation of an execution. Its delay is that of its start until it is claimed."""
+    by, lane, kind = core.creator_identity, core.lane_id, core.execution_kind
+    made = _known(by=by, lane=lane, kind=kind, namespace=core.namespace)
+    delay = _known(until_ms=None if claimed else core.delay_until_ms)
+    created = {**made, "priority": core.priority, **delay}
+    return _row(core, 0, core.created_at_ms, What.CREATED, created)
+
+
 def row_lines(life: Life) -> Iterator[Line]:
-    """The creation of an execution, its progress, its resumes, and its charges.
+    """The entries of an execution that are not events."""
+    yield creation_line(life.core, claimed=bool(life.tries))
+    yield from later_lines(life)
+
+
+def later_lines(life: Life) -> Iterator[Line]:
+    """The progress of an execution, its resumes, and its charges.
 
     A resume by an operator or a timeout writes no event. A resume by a signal does, and then its
     row is dropped: see `without_repeats`.
     """
     core = life.core
-    by, lane, kind = core.creator_identity, core.lane_id, core.execution_kind
-    made = _known(by=by, lane=lane, kind=kind, namespace=core.namespace)
-    delay = _known(until_ms=None if life.tries else core.delay_until_ms)
-    created = {**made, "priority": core.priority, **delay}
-    yield _row(core, 0, core.created_at_ms, What.CREATED, created)
     if core.progress_updated_at is not None:
         progress = _known(percent=core.progress_pct, message=core.progress_message)
         yield _row(core, 1, core.progress_updated_at, What.PROGRESSED, progress)

@@ -8,7 +8,7 @@ from flowfabric import errors
 from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model import execution as model
 from flowfabric.model.state import OPERATOR_OVERRIDE
-from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Update, Wake
+from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Update, Wake
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot, first_of
@@ -51,17 +51,7 @@ CANCEL_MEMBER = _cancel_forms(
 )._replace(leased=CANCEL.leased)
 
 
-def cancel(
-    snapshot: Snapshot,
-    args: model.CancelExecutionArgs,
-    *,
-    by: str | None = None,
-    always_revoked: bool = False,
-) -> Decision:
-    """`by` is stored as the canceller instead of the source.
-
-    `always_revoked`: the event of a revoked lease is written without a lease too.
-    """
+def cancel(snapshot: Snapshot, args: model.CancelExecutionArgs) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Reject(errors.NotFound("execution", args.execution_id))
@@ -81,18 +71,29 @@ def cancel(
         stale = _stale(execution, args)
         if stale is not None:
             return Reject(stale)
+    now = snapshot.now_ms if args.now is None else args.now
+    plan = cancel_plan(execution, args.reason, args.source, now)
+    return Commit(plan, model.Cancelled(execution.id))
+
+
+def cancel_plan(
+    execution: model.Execution, reason: str, by: str, now_ms: int, *, always_revoked: bool = False
+) -> Plan:
+    """Cancels an execution that has not ended.
+
+    `always_revoked`: the event of a revoked lease is written without a lease too.
+    """
     form = (CANCEL_MEMBER if always_revoked else CANCEL).form(execution)
-    values = {
+    return form(
         **f.named(execution),
         **f.lease_of(execution),
-        "now": snapshot.now_ms if args.now is None else args.now,
-        "reason": args.reason,
-        "source": by or args.source,
-        "lease_epoch": execution.lease_epoch,
-        "attempt_index": execution.attempt_index,
-        "attempt_reason": f"cancelled: {args.reason}",
-    }
-    return Commit(form(**values), model.Cancelled(execution.id))
+        now=now_ms,
+        reason=reason,
+        source=by,
+        lease_epoch=execution.lease_epoch,
+        attempt_index=execution.attempt_index,
+        attempt_reason=f"cancelled: {reason}",
+    )
 
 
 def _stale(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CancelExecutionArgs, Execution
+from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
     CancelFlowArgs,
     CancelFlowPolicy,
@@ -18,7 +18,7 @@ from flowfabric.model.flow import (
     FlowAlreadyTerminal,
     Reconciled,
 )
-from flowfabric.model.state import ENDED_PHASES, OPERATOR_OVERRIDE
+from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import (
     Absent,
     Add,
@@ -35,9 +35,9 @@ from flowfabric.plan import (
     Values,
     Wake,
 )
-from flowfabric.rules.columns import by_row
-from flowfabric.rules.decision import Commit, Return, Snapshot
-from flowfabric.rules.executions.operator_actions import cancel
+from flowfabric.rules.columns import by_row, from_args
+from flowfabric.rules.decision import Commit, Return
+from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows.edge_forms import CANCEL_QUEUE
 from flowfabric.rules.flows.edges import named_group
 from flowfabric.rules.flows.flow_fields import encode_fields, fields_of
@@ -88,11 +88,23 @@ CANCEL_FLOW_HEADER_WITH_BACKLOG = Form(
     _REQUESTED,
     _RECONCILED,
 )
-CANCEL_FLOW_WITH_BACKLOG = Form(
-    "owe_and_cancel_flow",
-    _FLIPPED,
-    Upsert(BACKLOG, _BACKLOG, {"requested_at_ms": Once(Now())}),
-    _RECONCILED,
+_IN_PAGES = Upsert(
+    BACKLOG,
+    {**_BACKLOG, "status": "listing"},
+    {
+        "requested_at_ms": Once(Now()),
+        "status": "listing",
+        **from_args("grace_until_ms", "cancellation_policy"),
+    },
+)
+"""While a backlog has this status, all members that the policy selects are in it."""
+CANCEL_FLOW_IN_PAGES = Form("cancel_flow_in_pages", _FLIPPED, _IN_PAGES, _RECONCILED)
+CANCEL_FLOW_HEADER_IN_PAGES = Form(
+    "cancel_flow_header_in_pages", _FLIPPED, _IN_PAGES, _REQUESTED, _RECONCILED
+)
+LEAVE_PAGES = Form(
+    "leave_cancel_pages",
+    Update(BACKLOG, (*FLOW_KEY, Cond("status", "=", "listing")), {"status": "pending"}),
 )
 ADD_BACKLOG_MEMBER = Form(
     "owe_cancel_member", Insert(BACKLOG_MEMBER, {**FLOW_OWNED, "execution_id": Arg("execution_id")})
@@ -102,21 +114,25 @@ REMOVE_BACKLOG_MEMBER = Form(
     Delete(BACKLOG_MEMBER, (*FLOW_KEY, Cond("execution_id", "=", Arg("execution_id")))),
 )
 FORGET_BACKLOG = Form(
-    "forget_cancel_backlog", Delete(BACKLOG, (*FLOW_KEY, Absent(BACKLOG_MEMBER, FLOW_KEY)))
+    "forget_cancel_backlog",
+    Delete(BACKLOG, (*FLOW_KEY, Cond("status", "=", "pending"), Absent(BACKLOG_MEMBER, FLOW_KEY))),
 )
 
 
 class CancelSnapshot(Struct, frozen=True):
-    """A flow, its members, and the ids of members in its backlog, all as they were read."""
+    """A flow and its members as they were read.
+
+    `others` counts, by phase, the members of a large flow that were not read.
+    """
 
     now_ms: int
     flow: Flow
     members: Sequence[Execution]
-    owed: frozenset[str] = frozenset()
+    others: Mapping[str, int] = {}
 
 
 class FlowCancel(Struct, frozen=True):
-    """`head` cancels the flow. `owing` does so and stores a backlog, to cancel members one by one.
+    """`head` cancels the flow. `owing` does so and stores a backlog, to cancel members in pages.
 
     `members` are the executions to cancel, each with its plan. `told`: emit each lease's end.
     """
@@ -137,24 +153,13 @@ def wanted_policy(text: str) -> str:
 
 def members_to_cancel(members: Sequence[Execution], policy: str) -> list[Execution]:
     wanted = wanted_policy(policy)
-    if wanted == CancelFlowPolicy.FLOW_ONLY:
-        return []
-    alive = [member for member in members if member.lifecycle_phase not in ENDED_PHASES]
-    if wanted == CancelFlowPolicy.CANCEL_ALL:
-        return alive
-    return [member for member in alive if member.lifecycle_phase in _PENDING_PHASES]
+    return [member for member in members if _is_wanted(member.lifecycle_phase, wanted)]
 
 
-def cancel_member(
-    member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False
-) -> Plan:
-    """The plan of an operator's cancel of a member that has not ended."""
-    args = CancelExecutionArgs(
-        execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
-    )
-    decision = cancel(Snapshot(now_ms, member), args, by=by, always_revoked=told)
-    assert isinstance(decision, Commit)
-    return decision.plan
+def _is_wanted(phase: str, policy: str) -> bool:
+    if policy == CancelFlowPolicy.CANCEL_ALL:
+        return phase not in ENDED_PHASES
+    return policy == CancelFlowPolicy.CANCEL_PENDING and phase in _PENDING_PHASES
 
 
 def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
@@ -164,16 +169,11 @@ def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
     chosen = members_to_cancel(snapshot.members, policy)
     reason, by = "flow_cancelled", "cancel_flow"
-    plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
-    owing = CANCEL_FLOW_WITH_BACKLOG(**values, **_owed(reason, policy, now))
-    return FlowCancel(
-        [CANCEL_FLOW(**values)],
-        [owing, *_add_backlog_members(snapshot, chosen)],
-        plans,
-        reason,
-        by,
-        told=True,
-    )
+    plans = [
+        (member, cancel_plan(member, reason, by, now, always_revoked=True)) for member in chosen
+    ]
+    owing = CANCEL_FLOW_IN_PAGES(**values, **_owed(reason, policy, now))
+    return FlowCancel([CANCEL_FLOW(**values)], [owing], plans, reason, by, told=True)
 
 
 def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
@@ -188,12 +188,13 @@ def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCa
         "cancel_reason": args.reason,
         "last_mutation_at_ms": now,
     }
-    chosen = members_to_cancel(snapshot.members, policy)
+    chosen, wanted = members_to_cancel(snapshot.members, policy), wanted_policy(policy)
+    others = sum(n for phase, n in snapshot.others.items() if _is_wanted(phase, wanted))
     details = {
         "flow_id": str(flow.flow_id),
         "cancellation_policy": policy,
         "reason": args.reason,
-        "member_count": len(chosen),
+        "member_count": len(chosen) + others,
     }
     values = {
         **named_flow(flow),
@@ -202,13 +203,15 @@ def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCa
         "details": json.dumps(details, separators=(",", ":"), ensure_ascii=False),
         "namespace": fields.get("namespace", "default"),
     }
-    if wanted_policy(policy) == CancelFlowPolicy.FLOW_ONLY:
+    if wanted == CancelFlowPolicy.FLOW_ONLY:
         head = [CANCEL_FLOW_HEADER(**values)]
-    else:
-        head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values, **_owed(args.reason, policy, now))]
-        head += _add_backlog_members(snapshot, chosen)
-    plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
-    return FlowCancel(head, head, plans, args.reason, by)
+        return FlowCancel(head, head, [], args.reason, by)
+    values |= _owed(args.reason, policy, now)
+    head = [CANCEL_FLOW_HEADER_WITH_BACKLOG(**values)]
+    head += add_backlog_members(flow.flow_id, [member.id for member in chosen])
+    owing = [CANCEL_FLOW_HEADER_IN_PAGES(**values)]
+    plans = [(member, cancel_plan(member, args.reason, by, now)) for member in chosen]
+    return FlowCancel(head, owing, plans, args.reason, by)
 
 
 def with_plans(cancel: FlowCancel, *plans: Plan) -> FlowCancel:
@@ -220,14 +223,13 @@ def _owed(reason: str, policy: str, now: int) -> dict[str, object]:
     return {"reason": reason, "cancellation_policy": policy, "grace_until_ms": now + GRACE_MS}
 
 
-def _add_backlog_members(snapshot: CancelSnapshot, members: Sequence[Execution]) -> list[Plan]:
+def add_backlog_members(flow_id: UUID, members: Sequence[ExecutionId]) -> list[Plan]:
     """Adds members to the backlog, so that another process can finish this cancel."""
-    owner = {"partition_key": snapshot.flow.partition_key, "flow_id": snapshot.flow.flow_id}
-    ids = (str(member.id) for member in members)
     return [
-        ADD_BACKLOG_MEMBER(**owner, execution_id=ident)
-        for ident in ids
-        if ident not in snapshot.owed
+        ADD_BACKLOG_MEMBER(
+            partition_key=member.partition_index, flow_id=flow_id, execution_id=str(member)
+        )
+        for member in members
     ]
 
 
@@ -243,6 +245,12 @@ def ack(flow_id: UUID, member: ExecutionId) -> tuple[Plan, Plan]:
     at = member.partition_index
     owner = {"partition_key": at, "flow_id": flow_id}
     return REMOVE_BACKLOG_MEMBER(**owner, execution_id=str(member)), FORGET_BACKLOG(**owner)
+
+
+def leave_pages(partition: int, flow_id: UUID) -> tuple[Plan, Plan]:
+    """No member is left but those in the backlog. Removes the backlog when it is empty."""
+    owner = {"partition_key": partition, "flow_id": flow_id}
+    return LEAVE_PAGES(**owner), FORGET_BACKLOG(**owner)
 
 
 def forget_backlog(partition: int, flow_id: UUID) -> Plan:

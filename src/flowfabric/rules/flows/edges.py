@@ -7,6 +7,7 @@ state in which its execution waits.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
@@ -172,30 +173,54 @@ def state_of(group: EdgeGroup) -> str:
 
 def count_ends(group: EdgeGroup, ends: Iterable[UpstreamEnd], now_ms: int) -> GroupCount:
     """Counts each end in turn. A group fires once; later ends are only counted."""
-    counted = GroupCount(group)
-    for end in ends:
+    counted, remaining = GroupCount(group), iter(ends)
+    while counted.group.group_state not in _DECIDED:
+        end = next(remaining, None)
+        if end is None:
+            return counted
         counted = _count_one(counted, end, now_ms)
-    return counted
+    return _count_late(counted, list(remaining))
+
+
+def _count_late(counted: GroupCount, ends: Sequence[UpstreamEnd]) -> GroupCount:
+    """The ends that a decided group has left to count: often all siblings of the one that won."""
+    group = counted.group
+    if len(ends) > group.running_count:
+        raise _too_many(group)
+    changes: dict[str, Any] = Counter(_BUCKETS.get(end.outcome, "fail_count") for end in ends)
+    changes = {bucket: getattr(group, bucket) + n for bucket, n in changes.items()}
+    good = tuple(end.edge_id for end in ends if end.outcome == "success")
+    bad = tuple(end.edge_id for end in ends if end.outcome != "success")
+    return structs.replace(
+        counted,
+        group=structs.replace(group, running_count=group.running_count - len(ends), **changes),
+        satisfied=counted.satisfied + good,
+        impossible=counted.impossible + bad,
+    )
+
+
+def _too_many(group: EdgeGroup) -> EngineError:
+    detail = f"edgegroup counters exceed n: {group.total + 1}/{group.total}"
+    return ValidationError(ValidationKind.CORRUPTION, detail)
 
 
 def _count_one(counted: GroupCount, end: UpstreamEnd, now_ms: int) -> GroupCount:
     before = counted.group
+    if before.running_count < 1:
+        raise _too_many(before)
     bucket = _BUCKETS.get(end.outcome, "fail_count")
     changes: dict[str, Any] = {
-        "running_count": max(before.running_count - 1, 0),
+        "running_count": before.running_count - 1,
         bucket: getattr(before, bucket) + 1,
     }
     group = structs.replace(before, **changes)
-    if group.total > before.total:
-        detail = f"edgegroup counters exceed n: {group.total}/{before.total}"
-        raise ValidationError(ValidationKind.CORRUPTION, detail)
     good = end.outcome == "success"
     edges = "satisfied" if good else "impossible"
     resolved: dict[str, Any] = {edges: (*getattr(counted, edges), end.edge_id)}
     counted = structs.replace(counted, **resolved, group=group)
-    state = "" if group.group_state in _DECIDED else evaluate(group)
+    state = evaluate(group)
     policy = stored_edge_policy(group.policy)
-    wanted = state == "satisfied" or (state and policy.kind == "all_of")
+    wanted = state == "satisfied" or policy.kind == "all_of"
     if good and end.passes and end.result is not None and wanted:
         counted = structs.replace(counted, payload=end.result, gives=True)
     if state not in ("satisfied", "impossible"):

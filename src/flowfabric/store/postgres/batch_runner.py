@@ -22,6 +22,7 @@ from flowfabric.store.postgres.executor import (
     OPTIMISTIC_FROM,
     Session,
     distinct,
+    run_groups,
     run_many,
     run_plans,
     run_together,
@@ -94,6 +95,8 @@ class BatchRunner:
                 return await run_sweeps(session, items, now, effects)
             case "commit_and_sweep":
                 return await run_commits_and_sweeps(session, items, now, effects)
+            case "groups":
+                return await run_groups(session, items, now, effects)
             case "together":
                 return [await run_together(session, items[0], now, effects)]
             case "sweeps":

@@ -242,6 +242,20 @@ async def run_together(
     return answer
 
 
+async def run_groups(
+    session: Session, groups: Sequence[Sequence[Plan]], now_ms: int | None, effects: Effects
+) -> list[Answer]:
+    """Each group whole or not at all. Nearly always all rows are new: then one transaction."""
+    if len(groups) > 1:
+        plans = [plan for group in groups for plan in group]
+        forms = dict.fromkeys(plan.form for plan in plans)
+        by_form = [plan for form in forms for plan in plans if plan.form is form]
+        answer = await run_together(session, by_form, now_ms, effects)
+        if isinstance(answer, Applied):
+            return [answer] * len(groups)
+    return [await run_together(session, group, now_ms, effects) for group in groups]
+
+
 async def run_in_order(
     session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects
 ) -> Answer:

@@ -39,6 +39,8 @@ from flowfabric.store.sql.rows import SqlRows
 from flowfabric.store.wakeups import Wakeups
 
 CHUNK = 500
+PLANS_PER_JOB = 32
+"""What a group of new rows counts for in a batch."""
 _CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LONGEST_WRITER = """SELECT pid,
     floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint,
@@ -184,7 +186,10 @@ class PostgresStore:
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
         if len(plans) == 1:
             return await self.commit(plans[0])
-        answer: Answer = await self._submit(self._lane("together"), plans, _keys(plans), MAX_BATCH)
+        shape, size = self._lane("together"), MAX_BATCH
+        if all(plan.form.is_insert and len(plan.form.steps) == 1 for plan in plans):
+            shape, size = ("groups",), 1 + len(plans) // PLANS_PER_JOB
+        answer: Answer = await self._submit(shape, plans, _keys(plans), size)
         return answer
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:

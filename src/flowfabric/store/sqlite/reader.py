@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from flowfabric.store.port import Get, GetAll, Read, Row, ScanAll, Tally
-from flowfabric.store.schema import INDEXES, TABLES, Table
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
+from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_predicate
 from flowfabric.store.sql.reads import events_sql, scan_sql, select, tally_sql
 from flowfabric.store.sql.rows import RowDecoder
@@ -54,10 +54,10 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         table = TABLES[read.table]
         return _joined(db, table, table.key, read.keys, read.columns, "", fetch)
     if isinstance(read, ScanAll):
-        if read.limit < WHOLE_GROUPS:
-            return [row for scan in read.scans() for row in _read(db, scan, fetch)]
         index = INDEXES[read.index]
         table, predicate = TABLES[index.table], index_predicate(index, "t.")
+        if read.limit < WHOLE_GROUPS:
+            return _each_group(db, read, index, table, fetch)
         return _joined(db, table, index.group, read.groups, read.columns, predicate, fetch)
     values = Parameters()
     if isinstance(read, Get):
@@ -68,6 +68,24 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         table = TABLES[INDEXES[read.index].table]
         sql = tally_sql(read, values) if isinstance(read, Tally) else scan_sql(read, values)
     return decode_rows(table.name, fetch(db.execute(sql, values)), read.columns)
+
+
+def _each_group(
+    db: sqlite3.Connection, read: ScanAll, index: Index, table: Table, fetch: Fetch
+) -> list[Row]:
+    """One statement for each group, with one text for all of them."""
+    sql = ""
+    found: list[Row] = []
+    for group in read.groups:
+        values = Parameters()
+        if not sql:
+            named = dict(zip(index.group, group, strict=True))
+            sql = scan_sql(Scan(index.name, named, limit=read.limit, columns=read.columns), values)
+        else:
+            for column, value in zip(index.group, group, strict=True):
+                values(table, column, value)
+        found += fetch(db.execute(sql, values))
+    return decode_rows(table.name, found, read.columns)
 
 
 @cache

@@ -11,7 +11,8 @@ g AS (DELETE
     FROM ff_cancel_backlog AS t USING a
     WHERE t.partition_key = a.partition_key
     AND t.flow_id = a.flow_id
-    AND CASE WHEN NOT EXISTS (SELECT 1 FROM ff_cancel_backlog_member AS o WHERE o.partition_key = a.partition_key AND o.flow_id = a.flow_id) THEN true ELSE false END RETURNING a.n_,
+    AND CASE WHEN t.status = 'pending'::text
+    AND NOT EXISTS (SELECT 1 FROM ff_cancel_backlog_member AS o WHERE o.partition_key = a.partition_key AND o.flow_id = a.flow_id) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     t.partition_key AS r_partition_key,
     t.flow_id AS r_flow_id)

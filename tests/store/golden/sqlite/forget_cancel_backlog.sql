@@ -4,4 +4,5 @@ DELETE
     FROM ff_cancel_backlog
     WHERE partition_key = ?
     AND flow_id = ?
+    AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM ff_cancel_backlog_member WHERE partition_key = ? AND flow_id = ?);

@@ -1,4 +1,4 @@
--- owe_and_cancel_flow(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy)
+-- cancel_flow_header_in_pages(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy, namespace, details)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -9,10 +9,12 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.reason AS reason,
     u.grace_until_ms AS grace_until_ms,
     u.cancellation_policy AS cancellation_policy,
+    u.namespace AS namespace,
+    u.details::json AS details,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::text[]) WITH ORDINALITY AS u(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[]) WITH ORDINALITY AS u(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy, namespace, details, n_)),
 g AS (UPDATE ff_flow_core AS t
     SET version = t.version + 1,
     public_flow_state = 'cancelled'::text,
@@ -29,7 +31,23 @@ g AS (UPDATE ff_flow_core AS t
     a.now,
     a.reason,
     a.grace_until_ms,
-    a.cancellation_policy),
+    a.cancellation_policy,
+    a.namespace,
+    a.details,
+    t.flow_id AS r_flow_id,
+    t.partition_key AS r_partition_key),
+w2 AS (INSERT INTO ff_operator_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    details) SELECT 'flow_cancel_requested'::text,
+    g.now,
+    g.r_flow_id,
+    g.r_partition_key,
+    g.namespace,
+    g.details
+    FROM g),
 w1 AS (INSERT INTO ff_cancel_backlog AS t (partition_key,
     flow_id,
     requested_at_ms,
@@ -44,12 +62,15 @@ w1 AS (INSERT INTO ff_cancel_backlog AS t (partition_key,
     g.reason,
     g.grace_until_ms,
     g.cancellation_policy,
-    'pending'::text
+    'listing'::text
     FROM g
     ON CONFLICT (partition_key,
     flow_id) DO UPDATE
     SET requested_at_ms = coalesce(t.requested_at_ms,
-    (SELECT now_ms FROM clk)))
+    (SELECT now_ms FROM clk)),
+    status = EXCLUDED.status,
+    grace_until_ms = EXCLUDED.grace_until_ms,
+    cancellation_policy = EXCLUDED.cancellation_policy)
 SELECT (SELECT now_ms FROM clk),
     g.n_
     FROM g;

@@ -1,4 +1,4 @@
--- owe_and_cancel_flow(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy)
+-- cancel_flow_in_pages(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy)
 
 UPDATE ff_flow_core
     SET version = version + 1,
@@ -25,8 +25,11 @@ INSERT INTO ff_cancel_backlog (partition_key,
     ?,
     ?,
     ?,
-    'pending')
+    'listing')
     ON CONFLICT (partition_key,
     flow_id) DO UPDATE
     SET requested_at_ms = coalesce(requested_at_ms,
-    ?);
+    ?),
+    status = 'listing',
+    grace_until_ms = ?,
+    cancellation_policy = ?;
