@@ -69,19 +69,24 @@ def _fill(data: bytes, fields: NamespaceFields, namespace: bytes) -> bytes:
 @cache
 def namespace_fields(kind: object) -> NamespaceFields | None:
     """The namespace fields of a struct, or of the first struct in a list or union."""
+    return _found_in(kind, frozenset())
+
+
+def _found_in(kind: object, outer: frozenset[object]) -> NamespaceFields | None:
+    """A struct inside itself, such as a condition of conditions, is looked at once."""
     if not (isinstance(kind, type) and issubclass(kind, Struct)):
-        return next(
-            (found for part in get_args(kind) if (found := namespace_fields(part)) is not None),
-            None,
-        )
-    parts = dict(_parts(kind))
+        parts_of = (_found_in(part, outer) for part in get_args(kind))
+        return next((found for found in parts_of if found is not None), None)
+    if kind in outer:
+        return None
+    parts = dict(_parts(kind, outer | {kind}))
     own = FIELD in kind.__struct_fields__
     return NamespaceFields(own, parts) if own or parts else None
 
 
-def _parts(kind: type[Struct]) -> Iterator[tuple[str, NamespaceFields]]:
+def _parts(kind: type[Struct], outer: frozenset[object]) -> Iterator[tuple[str, NamespaceFields]]:
     hints = get_type_hints(kind)
     for field in msgspec.structs.fields(kind):
-        found = namespace_fields(hints[field.name])
+        found = _found_in(hints[field.name], outer)
         if found is not None:
             yield field.encode_name, found

@@ -39,6 +39,8 @@ def _decode_hook(kind: type, value: object) -> object:
         return ExecutionId(value)
     if kind is EngineError:
         return as_error(value)
+    if kind is object:
+        return value
     raise TypeError(f"{kind!r} cannot be received")
 
 
