@@ -14,13 +14,12 @@ from typing import Any
 
 import asyncpg
 from msgspec import Struct, json
+from tests.pgbouncer import BINARY, PgBouncer
 
 from benchmarks.engines import LANE, creations, new_database
-from benchmarks.pgbouncer import binary, pooled
 from benchmarks.report import Measured
 from flowfabric import ClaimPolicy, Engine, PostgresBackend
 from flowfabric.connect import migrate_postgres
-from flowfabric.store.postgres.connections import Options
 from flowfabric.testing.postgres import PostgresServer
 
 NAME = "processes"
@@ -29,6 +28,8 @@ SUBMITTED_AT_ONCE = 100
 IN_FLIGHT = 4
 CLAIM_WAIT_MS = 500
 PATIENCE_S = 300.0
+SESSIONS = 24
+"""Of the pooler on the server, for all clients together."""
 
 
 class Part(Struct):
@@ -59,12 +60,11 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 
 def _ways(server: PostgresServer) -> Iterator[tuple[str, str]]:
     yield "direct", server.url
-    if binary() is None:
+    if BINARY is None:
         return
-    with pooled(server.url) as url:
-        if "listen_url" in Options.__struct_fields__:
-            yield "pooler, direct LISTEN", url
-        yield "pooler", url
+    with PgBouncer(server.url, SESSIONS) as pooler:
+        yield "pooler, direct LISTEN", pooler.url
+        yield "pooler", pooler.url
 
 
 async def _scaled(

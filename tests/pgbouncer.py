@@ -39,6 +39,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = {sessions}
+max_client_conn = 1000
 ignore_startup_parameters = extra_float_digits
 """
         )
