@@ -191,8 +191,8 @@ PLANTED: dict[str, tuple[Plant, str]] = {
         "revoked at epoch 7",
     ),
     "suspended without letting go": (
-        drop("ff_lease_event", "waits"),
-        "recorded changes give 0 to 0",
+        alter("ff_lease_event", "waits", {"event_type": "revoked"}, event_type="renewed"),
+        "recorded changes give 1 to 1",
     ),
     "no owner": (drop(CORE, "waits"), "waitpoint without an execution"),
     "another namespace": (
