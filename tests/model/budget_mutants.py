@@ -10,11 +10,18 @@ from flowfabric.engine.limits import budget_reads as engine_reads
 from flowfabric.engine.limits import budgets as engine_budgets
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budgets import Budgets
+from flowfabric.model import budget as model
 from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, HardBreach
 from flowfabric.plan import Add
 from flowfabric.rules.claims import grants
 from flowfabric.rules.decision import Return
-from flowfabric.rules.limits import breach_actions, budget_changes, budget_release, budgets
+from flowfabric.rules.limits import (
+    breach_actions,
+    budget_changes,
+    budget_forms,
+    budget_release,
+    budgets,
+)
 
 from .mutants import Patch, Plant, put, with_set, without_set, without_steps
 
@@ -97,17 +104,17 @@ def same_key_counts_twice_in_a_batch(patch: Patch) -> None:
 
 @mutant
 def soft_breach_not_counted(patch: Patch) -> None:
-    put(patch, budgets, "NOTE_SOFT", lambda f: with_set(f, soft_breach_count=Add(0)))
+    put(patch, budget_forms, "NOTE_SOFT", lambda f: with_set(f, soft_breach_count=Add(0)))
 
 
 @mutant
 def refusal_not_stamped(patch: Patch) -> None:
-    put(patch, budgets, "NOTE_HARD", lambda f: with_set(f, last_breach_at_ms=None))
+    put(patch, budget_forms, "NOTE_HARD", lambda f: with_set(f, last_breach_at_ms=None))
 
 
 @mutant
 def keys_live_for_two_days(patch: Patch) -> None:
-    patch.setattr(budgets, "USAGE_DEDUP_MS", 2 * budgets.USAGE_DEDUP_MS)
+    patch.setattr(model, "USAGE_DEDUP_MS", 2 * model.USAGE_DEDUP_MS)
 
 
 @mutant

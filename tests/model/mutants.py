@@ -528,9 +528,9 @@ def a_registration_frees_what_it_cannot_run(patch: Patch) -> None:
 def silent_worker_heard_again(patch: Patch) -> None:
     honest = registry.heartbeat
 
-    def heartbeat(stored: Any, namespace: str, instance: str, now: int) -> Any:
+    def heartbeat(stored: Any, now: int) -> Any:
         alive = None if stored is None else msgspec.structs.replace(stored, expires_at_ms=now + 1)
-        return honest(alive, namespace, instance, now)
+        return honest(alive, now)
 
     patch.setattr(registry, "heartbeat", heartbeat)
     put(patch, registry, "HEARTBEAT", lambda f: without_guards(f, "expires_at_ms"))

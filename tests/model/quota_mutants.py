@@ -41,14 +41,14 @@ def asking(patch: Patch, change: Callable[..., tuple[Any, int]]) -> None:
             *(change(quota, held) if quota is not None else (quota, held)), window, now_ms
         )
 
-    for module in (admission, quota_cache, quotas, quota_maintenance):
+    for module in (admission, quota_cache, quota_maintenance):
         patch.setattr(module, "capacity_of", capacity_of)
 
 
 def counting(patch: Patch, **changes: Any) -> None:
     """Some holders of a slot are not counted."""
     honest = admission.slot_holders
-    for module in (admission, quota_cache, quotas, quota_maintenance):
+    for module in (admission, quota_cache, quota_maintenance):
         patch.setattr(
             module, "slot_holders", lambda found: honest(structs.replace(found, **changes))
         )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
+from flowfabric.model import stream as model
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.stream import (
     MAX_TAIL_BLOCK_MS,
@@ -20,7 +21,6 @@ from flowfabric.model.stream import (
     Frame,
     Visibility,
 )
-from flowfabric.rules.streams import streams
 
 from .bench import LANES, Bench, Mismatch
 from .ops import Op, as_json
@@ -52,9 +52,9 @@ class StreamBench(Bench):
     spec: Streams
 
     def __init__(self, kind: str) -> None:
-        self._bounds = {name: getattr(streams, name) for name in BOUNDS}
+        self._bounds = {name: getattr(model, name) for name in BOUNDS}
         for name, value in BOUNDS.items():
-            setattr(streams, name, value)
+            setattr(model, name, value)
         self.followers: list[Follower] = []
         super().__init__(kind, Streams)
 
@@ -65,7 +65,7 @@ class StreamBench(Bench):
             super().close()
         finally:
             for name, value in self._bounds.items():
-                setattr(streams, name, value)
+                setattr(model, name, value)
 
     def do(self, op: Op) -> Any:
         answer = super().do(op)

@@ -11,14 +11,17 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine.waits import suspend as suspending
 from flowfabric.engine.waits.signals import Signals
 from flowfabric.engine.waits.suspend_replay import SuspendReplays
+from flowfabric.model.waitpoint import AllOf, UsePending
 from flowfabric.plan import Form, Update, UpdateMany
 from flowfabric.rules.decision import Commit
 from flowfabric.rules.executions import operator_actions, time_limits
 from flowfabric.rules.waits import (
     conditions,
+    signal_forms,
     signals,
     signing_keys,
     suspend,
+    suspend_forms,
     suspension_timeouts,
     waitpoints,
 )
@@ -51,7 +54,8 @@ def mutant(plant: Plant) -> Plant:
 
 def put_pair(patch: Patch, name: str, change: Callable[[Form], Form]) -> None:
     """The form of a signal without a key, and that of one with."""
-    patch.setattr(signals, name, tuple(change(form) for form in getattr(signals, name)))
+    pair = getattr(signal_forms, name)
+    patch.setattr(signal_forms, name, tuple(change(form) for form in pair))
 
 
 def not_asking(form: Form, table: str, *columns: str) -> Form:
@@ -88,12 +92,12 @@ def signal_leaves_the_other_waitpoints_open(patch: Patch) -> None:
 
 @mutant
 def operator_leaves_the_waitpoints_open(patch: Patch) -> None:
-    put(patch, signals, "RESUME", lambda f: without_steps(f, WAITPOINT))
+    put(patch, signal_forms, "RESUME", lambda f: without_steps(f, WAITPOINT))
 
 
 @mutant
 def operator_leaves_the_suspension_open(patch: Patch) -> None:
-    put(patch, signals, "RESUME", lambda f: without_steps(f, SUSPENSION))
+    put(patch, signal_forms, "RESUME", lambda f: without_steps(f, SUSPENSION))
 
 
 @mutant
@@ -117,7 +121,7 @@ def going_on_is_not_told(patch: Patch) -> None:
 
 @mutant
 def epoch_not_raised_at_suspend(patch: Patch) -> None:
-    put(patch, suspend, "SUSPEND", lambda f: without_set(f, "lease_epoch"))
+    put(patch, suspend_forms, "SUSPEND", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
@@ -125,7 +129,7 @@ def any_holder_may_suspend(patch: Patch) -> None:
     patch.setattr(suspending, "check_handle", lambda *_: None)
     put(
         patch,
-        suspend,
+        suspend_forms,
         "SUSPEND",
         lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"),
     )
@@ -134,12 +138,12 @@ def any_holder_may_suspend(patch: Patch) -> None:
 @mutant
 def expired_holder_may_suspend(patch: Patch) -> None:
     patch.setattr(suspending, "check_handle", lambda *_: None)
-    put(patch, suspend, "SUSPEND", lambda f: without_guards(f, "lease_expires_at_ms"))
+    put(patch, suspend_forms, "SUSPEND", lambda f: without_guards(f, "lease_expires_at_ms"))
 
 
 @mutant
 def attempt_clock_runs_on_while_suspended(patch: Patch) -> None:
-    put(patch, suspend, "SUSPEND", lambda f: with_set(f, attempt_timeout_remaining_ms=None))
+    put(patch, suspend_forms, "SUSPEND", lambda f: with_set(f, attempt_timeout_remaining_ms=None))
 
 
 @mutant
@@ -194,7 +198,7 @@ def waitpoint_in_use_is_taken(patch: Patch) -> None:
             name: structs.replace(w, state="closed") if w.state == "pending" else w
             for name, w in around.waitpoints.items()
         }
-        ahead = isinstance(args.waitpoints[0], suspend.UsePending)
+        ahead = isinstance(args.waitpoints[0], UsePending)
         return honest(around if ahead else structs.replace(around, waitpoints=closed), fields, args)
 
     patch.setattr(suspend, "check_stored", check_stored)
@@ -225,9 +229,7 @@ def one_of_all_is_enough(patch: Patch) -> None:
 
     def is_met(condition: Any, satisfied: Any, path: str = "") -> bool:
         return (
-            bool(satisfied)
-            if isinstance(condition, conditions.AllOf)
-            else honest(condition, satisfied, path)
+            bool(satisfied) if isinstance(condition, AllOf) else honest(condition, satisfied, path)
         )
 
     patch.setattr(conditions, "is_met", is_met)
