@@ -175,6 +175,9 @@ class EngineProtocol(ABC):
     list_attempts = operation(parts.Queries.list_attempts)
     list_executions = operation(parts.Queries.list_executions)
 
+    find_executions = operation(parts.Search.find_executions)
+    count_executions = operation(parts.Search.count_executions)
+
     explain_execution = operation(parts.Explain.explain_execution)
 
     history = operation(parts.History.history)

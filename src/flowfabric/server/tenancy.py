@@ -203,7 +203,8 @@ def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
     if operation.bound is Bound.OWN and namespace is not None:
         if operation.subject == "namespace":
             return structs.replace(body, namespace=namespace)
-        return structs.replace(body, args=structs.replace(args, namespace=namespace))
+        held = structs.replace(getattr(body, operation.subject), namespace=namespace)
+        return structs.replace(body, **{operation.subject: held})
     if operation.name in UPDATES and caller is not ANONYMOUS:
         return structs.replace(body, args=structs.replace(args, by=caller.name))
     return body

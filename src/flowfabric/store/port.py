@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -82,7 +82,57 @@ class Tally(Struct, frozen=True):
     group: Mapping[str, Any] = {}
 
 
-Read = Get | Scan | GetAll | ScanAll | Tally
+class Match(Struct, frozen=True):
+    """A condition of a search, on a column. `starts` and `contains` are about its text."""
+
+    column: str
+    op: Literal["=", "<", "<=", ">", ">=", "in", "starts", "contains"]
+    value: Any
+
+
+class AnyMatch(Struct, frozen=True):
+    """At least one of the conditions holds."""
+
+    matches: tuple[Match, ...]
+
+
+def alternatives(match: Match | AnyMatch) -> tuple[Match, ...]:
+    return match.matches if isinstance(match, AnyMatch) else (match,)
+
+
+class Find(Struct, frozen=True):
+    """Rows that match, among the first `examine` rows of one group of a declared index.
+
+    The rows come in the order of the columns `by`, which identify a row; `after` is a position in
+    it. An index with this order is read from the position on, backwards if `descending`. Each row
+    starts with a flag: true for a match, false for the last row examined, which comes last and only
+    if the bound was reached.
+    """
+
+    index: str
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    matches: tuple[Match | AnyMatch, ...] = ()
+    group: Mapping[str, Any] = {}
+    descending: bool = False
+    after: tuple[Any, ...] | None = None
+    limit: int = 100
+    examine: int = 1_000
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the index has the order of the result."""
+        return INDEXES[self.index].order == self.by
+
+
+class Count(Struct, frozen=True):
+    """All rows of a table, counted by the values of some columns. It reads the whole table."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+Read = Get | Scan | GetAll | ScanAll | Tally | Find | Count
 
 
 class Loaded(Struct, frozen=True):

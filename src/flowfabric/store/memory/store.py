@@ -14,8 +14,20 @@ from flowfabric.plan import Applied as Done
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.memory.apply import Applied, Applier
 from flowfabric.store.memory.evaluate import Record
+from flowfabric.store.memory.search import find
 from flowfabric.store.memory.tables import MemoryTables
-from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store, Tally
+from flowfabric.store.port import (
+    Count,
+    Find,
+    Get,
+    GetAll,
+    Loaded,
+    Read,
+    Row,
+    ScanAll,
+    Store,
+    Tally,
+)
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table, channels_of
 from flowfabric.store.wakeups import Topic, Wakeups
 
@@ -152,7 +164,15 @@ class MemoryStore:
         if isinstance(read, Get):
             row = self._tables.rows[read.table].get(read.key)
             return [] if row is None else [_values(TABLES[read.table], row, read.columns)]
+        if isinstance(read, Count):
+            counts = Counter(
+                tuple(row[c] for c in read.columns)
+                for row in self._tables.rows[read.table].values()
+            )
+            return [(*values, n) for values, n in counts.items()]
         index = INDEXES[read.index]
+        if isinstance(read, Find):
+            return find(self._tables, read)
         if isinstance(read, Tally):
             return self._tally(index, read)
         rows = self._tables.walk(index, read.group, read.after, read.upto)

@@ -102,6 +102,17 @@ class MemoryTables:
                 return
             yield key, rows[key]
 
+    def walk_back(
+        self, index: Index, group: Mapping[str, Any], before: Key | None
+    ) -> Iterator[Found]:
+        """Rows of one group of an ascending index from its end, or from before a position."""
+        entries = self._entries[index.name].get(tuple(group[c] for c in index.group), [])
+        end = len(entries)
+        if before is not None:
+            end = bisect.bisect_left(entries, before, key=lambda entry: entry[0])
+        rows = self.rows[index.table]
+        return ((key, rows[key]) for _, key in entries[:end][::-1])
+
     def groups(self, index: Index) -> list[Mapping[str, Any]]:
         return [
             dict(zip(index.group, group, strict=True))

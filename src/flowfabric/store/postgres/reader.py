@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowfabric.store.port import Get, GetAll, Read, Row, ScanAll, Tally
+from flowfabric.store.port import Count, Find, Get, GetAll, Read, Row, ScanAll, Tally
 from flowfabric.store.postgres.codec import DECODERS
 from flowfabric.store.postgres.executor import Session
 from flowfabric.store.schema import INDEXES, TABLES, Table
 from flowfabric.store.sql.ddl import PG_TYPES
-from flowfabric.store.sql.reads import each_group_sql, scan_sql, select, tally_sql
+from flowfabric.store.sql.reads import (
+    count_sql,
+    each_group_sql,
+    find_sql,
+    scan_sql,
+    select,
+    tally_sql,
+)
 from flowfabric.store.sql.rows import RowDecoder, SqlRows
 
 MAX_READS = 200
@@ -23,6 +30,10 @@ class Parameters(list[object]):
     def __call__(self, table: Table, column: str, value: object) -> str:
         self.append(value)
         return f"${len(self)}::{PG_TYPES[table.kinds[column]]}"
+
+    def text(self, value: str) -> str:
+        self.append(value)
+        return f"${len(self)}::text"
 
     def array(self, table: Table, column: str, values: Sequence[object]) -> str:
         self.append(list(values))
@@ -63,6 +74,10 @@ def _select(read: Read, values: Parameters) -> str:
         return _for_each(TABLES[index.table], index.group, read.groups, rows, values)
     if isinstance(read, Tally):
         return tally_sql(read, values)
+    if isinstance(read, Find):
+        return find_sql(read, values)
+    if isinstance(read, Count):
+        return count_sql(read)
     return scan_sql(read, values, row_values=True)
 
 
@@ -86,5 +101,7 @@ def _for_each(
 
 
 def _decoded(read: Read, rows: SqlRows) -> list[Row]:
-    table = read.table if isinstance(read, Get | GetAll) else INDEXES[read.index].table
+    table = INDEXES[read.index].table if hasattr(read, "index") else read.table
+    if isinstance(read, Find):
+        return decode_rows.found(table, rows, read.columns)
     return decode_rows(table, rows, read.columns)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from flowfabric.store.port import Scan, ScanAll, Tally
+from flowfabric.store.port import (
+    AnyMatch,
+    Count,
+    Find,
+    Match,
+    Scan,
+    ScanAll,
+    Tally,
+    alternatives,
+)
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 
-Parameter = Callable[[Table, str, Any], str]
-"""Registers the value of a column as the next parameter; the text that stands for it."""
+
+class Parameter(Protocol):
+    """Registers a value as the next parameter, and returns the text that stands for it."""
+
+    def __call__(self, table: Table, column: str, value: Any) -> str: ...
+
+    def text(self, value: str) -> str: ...
 
 
 def select(table: Table, columns: tuple[str, ...]) -> str:
@@ -51,6 +64,57 @@ def tally_sql(read: Tally, parameter: Parameter) -> str:
     rows = f"{select(table, read.columns)}{_where(tests)}"
     some = _limited(rows, whole_order(index), read.limit)
     return f"SELECT {shown}, count(*) FROM ({some}) AS y GROUP BY {shown}"
+
+
+def find_sql(read: Find, parameter: Parameter) -> str:
+    """The examined rows once, then those that match and the last of them."""
+    index = INDEXES[read.index]
+    table = TABLES[index.table]
+    backwards = Index("", index.table, read.by, descending=read.by if read.descending else ())
+    tests = [index_predicate(index)] if index.where else []
+    tests += [f"{c} = {parameter(table, c, read.group[c])}" for c in index.group]
+    wanted: list[str] = []
+    if read.after is not None:
+        behind = _behind(backwards, table, read.after, parameter)
+        (tests if read.is_in_order else wanted).append(behind)
+    wanted += [_matching(match, table, parameter) for match in read.matches]
+    walk = index_order(backwards if read.is_in_order else index)
+    some = _limited(f"{select(table, _all_of(read))}{_where(tests)}", walk, read.examine)
+    rows = f"{', '.join(read.columns)} FROM examined"
+    found = _limited(
+        f"SELECT true AS hit, {rows}{_where(wanted)}", index_order(backwards), read.limit
+    )
+    last = f"SELECT false AS hit, {rows} ORDER BY {walk} LIMIT 1 OFFSET {read.examine - 1:d}"
+    return (
+        f"WITH examined AS MATERIALIZED ({some}) "
+        f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
+    )
+
+
+def _all_of(read: Find) -> tuple[str, ...]:
+    index = INDEXES[read.index]
+    matched = (each.column for match in read.matches for each in alternatives(match))
+    return tuple(dict.fromkeys((*read.columns, *read.by, *index.order, *matched)))
+
+
+def _matching(match: Match | AnyMatch, table: Table, parameter: Parameter) -> str:
+    if isinstance(match, AnyMatch):
+        return f"({' OR '.join(_matching(each, table, parameter) for each in match.matches)})"
+    column, value = match.column, match.value
+    if match.op == "in":
+        same = [f"{column} = {parameter(table, column, each)}" for each in value]
+        return f"({' OR '.join(same)})"
+    if match.op == "starts":
+        return f"substr({column}, 1, {len(value):d}) = {parameter.text(value)}"
+    if match.op == "contains":
+        text = f"CAST({column} AS text)"
+        return f"replace({text}, {parameter.text(value)}, '') != {text}"
+    return f"{column} {match.op} {parameter(table, column, value)}"
+
+
+def count_sql(read: Count) -> str:
+    shown = ", ".join(read.columns)
+    return f"SELECT {shown}, count(*) FROM {read.table} GROUP BY {shown}"
 
 
 def events_sql(channel: str, more: str = "") -> str:

@@ -52,6 +52,11 @@ class RowDecoder:
             decoded.append(tuple(values))
         return decoded
 
+    def found(self, table: str, rows: SqlRows, columns: tuple[str, ...]) -> list[Row]:
+        """Rows that start with a flag."""
+        decoded = self(table, [row[1:] for row in rows], columns)
+        return [(bool(row[0]), *rest) for row, rest in zip(rows, decoded, strict=True)]
+
     def events(self, channel: str, rows: SqlRows) -> list[Row]:
         """An unreadable row is returned as it is stored, so that it does not hold up the others."""
         try:

@@ -6,10 +6,17 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
+from flowfabric.store.port import Count, Find, Get, GetAll, Read, Row, Scan, ScanAll, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_predicate
-from flowfabric.store.sql.reads import events_sql, scan_sql, select, tally_sql
+from flowfabric.store.sql.reads import (
+    count_sql,
+    events_sql,
+    find_sql,
+    scan_sql,
+    select,
+    tally_sql,
+)
 from flowfabric.store.sql.rows import RowDecoder
 from flowfabric.store.sql.sqlite_codec import DECODERS, ENCODERS
 
@@ -25,6 +32,10 @@ class Parameters(list[object]):
 
     def __call__(self, table: Table, column: str, value: object) -> str:
         self.append(_encoder(table, column)(value))
+        return "?"
+
+    def text(self, value: str) -> str:
+        self.append(value)
         return "?"
 
 
@@ -60,6 +71,12 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
             return _each_group(db, read, index, table, fetch)
         return _joined(db, table, index.group, read.groups, read.columns, predicate, fetch)
     values = Parameters()
+    if isinstance(read, Count):
+        return decode_rows(read.table, fetch(db.execute(count_sql(read))), read.columns)
+    if isinstance(read, Find):
+        table = TABLES[INDEXES[read.index].table]
+        rows = fetch(db.execute(find_sql(read, values), values))
+        return decode_rows.found(table.name, rows, read.columns)
     if isinstance(read, Get):
         table, sql = TABLES[read.table], get_sql(read.table, read.columns)
         for column, value in zip(table.key, read.key, strict=True):

@@ -618,6 +618,8 @@ CREATE TABLE ff_clock (
     latest_ms INTEGER NOT NULL
 );
 
+CREATE INDEX ff_exec_core_created_idx ON ff_exec_core (created_at_ms);
+
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
