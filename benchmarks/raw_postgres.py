@@ -41,7 +41,7 @@ _ATTEMPT = """INSERT INTO ff_attempt (partition_key, execution_id, attempt_index
  x)"""
 _LEASE_EVENT = """INSERT INTO ff_lease_event (event_type, occurred_at_ms, execution_id,
  partition_key, namespace, lease_id, lease_epoch, worker_instance_id, reason) SELECT $4, $3,
- i::text, 86, 'default', x::text, 1, 'bench-1', $5 FROM unnest($1::uuid[], $2::uuid[]) AS u(i, x)"""
+ i, 86, 'default', x, 1, 'bench-1', $5 FROM unnest($1::uuid[], $2::uuid[]) AS u(i, x)"""
 _COMPLETE = """UPDATE ff_exec_core AS t SET version = version + 1, last_mutation_at = $2,
  last_transition_at = $2, lifecycle_phase = 'terminal', ownership_state = 'unowned',
  terminal_outcome = 'success', public_state = 'completed', attempt_state = 'attempt_terminal',
