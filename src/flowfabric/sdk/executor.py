@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from flowfabric.engine.protocol import EngineProtocol
@@ -36,12 +36,17 @@ class ActiveRun:
     """Records why its asyncio task is cancelled; the cancellation itself carries no reason."""
 
     def __init__(self, reporter: Reporter, session: Session) -> None:
-        self._reporter, self.session, self.context = reporter, session, Context(session)
+        self._reporter, self.session = reporter, session
         self.thread: Future[object] | None = None
         """The thread of a task that is not async, once it is started."""
         self.previous: asyncio.Task[None] | None = None
         """The handler of the same run under a lost lease; it ends before this one starts."""
         self._is_ending = self._is_released = False
+
+    @cached_property
+    def context(self) -> Context:
+        """Made for a task or a middleware that takes it."""
+        return Context(self.session)
 
     def lose(self, handler: asyncio.Task[None]) -> None:
         """Stops the task because its lease is lost.
@@ -151,7 +156,7 @@ class Executor:
             if run.previous is not None:
                 await asyncio.wait({run.previous})
             value = await self._invoker.call(run, task)
-            run.session.order.check_finished()
+            run.session.check_finished()
             data = self._invoker.sealed_result(task, value)
         except BaseException as error:
             await run.failed(task.retry, error)

@@ -156,31 +156,49 @@ class Session:
     def __init__(self, app: App, engine: EngineProtocol, work: Work, lane: str) -> None:
         self.app, self.engine, self.work, self.lane = app, engine, work, lane
         self.task = work.execution_kind
-        self.is_parked = self._is_over = False
+        self.is_parked = self.is_lost = self._is_over = False
         self.outage: EngineError | None = None
         """The error after which the store counts as unreachable; the run is given back for it."""
         self.on_lost: Callable[[], None] | None = None
         self.is_first_run = not work.attempt_index and work.lease_epoch <= 1
         self._records: dict[int, StepRecord] | None = {} if self.is_first_run else None
-        self.order = StepOrder(self.task, asyncio.get_running_loop())
-        self.lost = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @cached_property
+    def order(self) -> StepOrder:
+        """Made for the first step: most tasks have none."""
+        order = StepOrder(self.task, self._loop)
+        if self._is_over:
+            order.end()
+        return order
+
+    @cached_property
+    def lost(self) -> asyncio.Event:
+        """Made for the first caller that waits for the loss of the lease."""
+        lost = asyncio.Event()
+        if self.is_lost:
+            lost.set()
+        return lost
 
     @property
     def id(self) -> ExecutionId:
         return self.work.execution_id
 
-    @property
-    def is_lost(self) -> bool:
-        return self.lost.is_set()
-
     # ---- lifecycle
+
+    def check_finished(self) -> None:
+        if "order" in self.__dict__:
+            self.order.check_finished()
 
     def end(self) -> None:
         self._is_over = True
-        self.order.end()
+        if "order" in self.__dict__:
+            self.order.end()
 
     def lose(self) -> None:
-        self.lost.set()
+        self.is_lost = True
+        if "lost" in self.__dict__:
+            self.lost.set()
         if self.on_lost is not None:
             self.on_lost()
 

@@ -43,12 +43,19 @@ _RETURNED: dict[str, Callable[[Any], object]] = {**DECODERS, "list": tuple}
 def answer_reader(sql: PgForm) -> Callable[[SqlRow], Row]:
     """Reads the `returning` columns of an answer row."""
     start, end = sql.returned
-    decoders = [(at, _RETURNED.get(kind)) for at, kind in enumerate(sql.returned_kinds, start)]
-    if not any(decode for _, decode in decoders):
+    decoders = [
+        (at, _RETURNED[kind]) for at, kind in enumerate(sql.returned_kinds) if kind in _RETURNED
+    ]
+    if not decoders:
         return lambda row: tuple(row[start:end])
-    return lambda row: tuple(
-        [row[at] if decode is None else decode(row[at]) for at, decode in decoders]
-    )
+
+    def read(row: SqlRow) -> Row:
+        values = list(row[start:end])
+        for at, decode in decoders:
+            values[at] = decode(values[at])
+        return tuple(values)
+
+    return read
 
 
 def plain_key(key: Values) -> Row:
