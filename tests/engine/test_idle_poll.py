@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.claims import idle_poll
-from flowfabric.engine.claims.idle_poll import IdlePoll
+from flowfabric.engine.claims.idle_poll import IdlePoll, Queue
 from flowfabric.engine.engine import Engine
 from flowfabric.model.lease import Handle
 from flowfabric.store.port import Loaded, Read
@@ -37,13 +37,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When each look at a lane began."""
     began: list[float] = []
-    real = IdlePoll._has_work
+    real = IdlePoll._have_work
 
-    async def noted(self: IdlePoll, lane: str, namespace: str | None) -> bool:
+    async def noted(self: IdlePoll, queues: Sequence[Queue]) -> list[bool]:
         began.append(time.monotonic())
-        return await real(self, lane, namespace)
+        return await real(self, queues)
 
-    monkeypatch.setattr(IdlePoll, "_has_work", noted)
+    monkeypatch.setattr(IdlePoll, "_have_work", noted)
     return began
 
 
@@ -244,17 +244,29 @@ async def test_all_callers_wake_for_the_next_poll(
     monkeypatch.setattr(
         idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)})
     )
-    assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
+    assert watch.wait_s(HERE, 98.0, 5.0) == 2.5  # at 102.5, a moment that all queues share
     looking = asyncio.ensure_future(watch.poll(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     await looking
     now = 103.0
     assert [watch.wait_s(HERE, since, 5.0) for since in (98.0, 100.0, 103.0)] == [2.0] * 3
-    assert watch.wait_s(("other", "default"), 103.0, 5.0) == 5.0
-    assert watch.wait_s((LANE, "other"), 103.0, 5.0) == 5.0
+    assert watch.wait_s(("other", "default"), 103.0, 5.0) == 4.5
+    assert watch.wait_s((LANE, "other"), 103.0, 5.0) == 4.5
     now = 105.0
-    assert [watch.wait_s(HERE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 3.0, 5.0]
+    assert [watch.wait_s(HERE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 2.5, 5.0]
+
+
+async def test_polls_of_many_lanes_share_a_round_trip(sea: Sea) -> None:
+    watch = on(sea)
+    looking = [
+        asyncio.ensure_future(watch.poll((f"lane{n}", "default"), time.monotonic()))
+        for n in range(idle_poll.MAX_POLLS)
+    ]
+    await until(lambda: len(sea.asked) == 1)
+    sea.asked[0].set_result(Loaded(0, [[(1,)] if n % 3 else [] for n in range(len(looking))]))
+    answers = [found for found, _ in await asyncio.gather(*looking)]
+    assert answers == [bool(n % 3) for n in range(len(looking))] and len(sea.asked) == 1
 
 
 async def test_the_number_of_remembered_lanes_is_bounded(

@@ -1,17 +1,24 @@
 """The fallback of waiting claims: one poll per queue for all claims of this process.
 
 A poll asks whether the queue has any work, whatever its required capabilities, so workers of every
-kind share the answer. Each claimer then claims for itself.
+kind share the answer. Each claimer then claims for itself. The polls of all queues fall on the same
+moments and share round trips, so that a thousand idle lanes cost no more statements than one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
+from flowfabric.engine.batcher import Batcher
 from flowfabric.store.port import Scan, Store
 
 MAX_LANES = 10_000
+MAX_POLLS = 200
+"""Queues in one round trip."""
+MOMENTS = 4
+"""The moments of polls in the longest time between two polls of a queue."""
 Queue = tuple[str, str | None]
 """A lane, and a namespace or None for all of them."""
 
@@ -35,13 +42,18 @@ class IdlePoll:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last: dict[Queue, _Poll] = {}
+        self._polls: Batcher[None, Queue, bool] = Batcher(
+            lambda _, queues: self._have_work(queues), MAX_POLLS
+        )
 
     def wait_s(self, queue: Queue, since: float, every_s: float) -> float:
         """The time until the next poll of a queue, for a claimer that knows it as of `since`."""
         last = self._last.get(queue)
         now = time.monotonic()
         shared = last.began + every_s if last is not None else now
-        return (shared if shared > now else since + every_s) - now
+        due = shared if shared > now else since + every_s
+        moment = due - due % (every_s / MOMENTS)
+        return (moment if moment > now else due) - now
 
     async def poll(self, queue: Queue, since: float) -> tuple[bool, float]:
         """Whether the queue has work, and when the poll began, which is after `since`."""
@@ -49,15 +61,17 @@ class IdlePoll:
         if last is None or last.began <= since or last.failed:
             if len(self._last) >= MAX_LANES:
                 self._last.clear()
-            last = self._last[queue] = _Poll(asyncio.ensure_future(self._has_work(*queue)))
+            last = self._last[queue] = _Poll(self._polls.submit(None, queue))
         return await asyncio.shield(last.answer), last.began
 
-    async def _has_work(self, lane: str, namespace: str | None) -> bool:
+    async def _have_work(self, queues: Sequence[Queue]) -> list[bool]:
         """Work behind a gate counts: only a claim can tell whether the gate is open."""
-        index, group = (
-            ("ready_namespaces", {"lane_id": lane})
-            if namespace is None
-            else ("ready_gates", {"lane_id": lane, "namespace": namespace})
-        )
-        loaded = await self._store.load((Scan(index, group, limit=1, columns=("execution_id",)),))
-        return any(loaded.rows)
+        loaded = await self._store.load([_scan(*queue) for queue in queues])
+        return [bool(rows) for rows in loaded.rows]
+
+
+def _scan(lane: str, namespace: str | None) -> Scan:
+    if namespace is None:
+        return Scan("ready_namespaces", {"lane_id": lane}, limit=1, columns=("execution_id",))
+    group = {"lane_id": lane, "namespace": namespace}
+    return Scan("ready_gates", group, limit=1, columns=("execution_id",))
