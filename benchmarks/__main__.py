@@ -26,6 +26,7 @@ from benchmarks import (
     processes,
     quota_claims,
     sdk,
+    speed_page,
     starts,
     streams,
     submit_claim_complete,
@@ -88,6 +89,9 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 def main() -> None:
     if sys.argv[1:2] == [capacity.NAME]:
         capacity.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == [speed_page.NAME]:
+        speed_page.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(
         prog="benchmarks", description="Measure FlowFabric on this machine."

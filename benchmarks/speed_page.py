@@ -1,0 +1,207 @@
+"""`python -m benchmarks speed --rounds 3 --write docs/speed.md`: runs scenarios, writes the page.
+
+Every figure is the median of the rounds, with the lowest and the highest in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from benchmarks.report import Measured
+
+NAME = "speed"
+STORES = ("sqlite", "postgres")
+LIMIT_S = 600
+Cell = Callable[[Measured], float | None]
+
+
+class Row(Struct, frozen=True):
+    """One line of a table: a command, and which of the figures that it prints.
+
+    `scenario` and `system` are beginnings of the printed names.
+    """
+
+    what: str
+    command: str
+    scenario: str
+    unit: str
+    system: str = "flowfabric"
+    stores: tuple[str, ...] = STORES
+
+
+RATE, P50, P99, SHARE, WAL = "/s", "ms p50", "ms p99", "of raw", "bytes"
+_CELLS: dict[str, Cell] = {
+    RATE: lambda found: found.ops_per_s,
+    P50: lambda found: found.p50_ms,
+    P99: lambda found: found.p99_ms,
+    SHARE: lambda found: found.ratio_to_raw,
+    WAL: lambda found: found.wal_bytes,
+}
+_LIFE = "submit-claim-complete"
+SECTIONS: dict[str, tuple[Row, ...]] = {
+    "Executions": (
+        Row("create, claim, complete; 16 workers", _LIFE, _LIFE, RATE),
+        Row("the same, as a share of the bare driver writing the same rows", _LIFE, _LIFE, SHARE),
+        Row("bulk create", _LIFE, f"{_LIFE}/bulk-create", RATE),
+        Row("one at a time, three transactions", _LIFE, f"{_LIFE}/sequential", P50),
+        Row("bulk create with keys", "keyed-creates", "keyed-creates/bulk", RATE),
+    ),
+    "Tasks": (
+        Row("5,000 empty tasks, one worker", "sdk-drain", "sdk-drain", RATE),
+        Row("durable steps, ten tasks at a time", "steps", "steps", RATE),
+        Row("submit to result, idle worker", "sdk-latency", "sdk-latency", P50),
+        Row("single submits over HTTP", "http-submit", "http-submit", RATE),
+        Row("a worker over HTTP", "http-drain", "http-drain", RATE),
+    ),
+    "Flows": (
+        Row("flows of ten nodes in a line", "flow-chain", "flow-chain", RATE),
+        Row("one, a hundred, one again", "fan-out", "fan-out", P50),
+        Row("cancel of 999 siblings", "quorum-cancel", "quorum-cancel/1000", P99),
+        Row("history of 10,000 members", "flow-history", "flow-history", P50),
+    ),
+    "Suspension, limits, streams, events": (
+        Row("suspend, signal, claim again", "suspend-resume", "suspend-resume", P50),
+        Row("usage reports on one budget", "report-usage", "report-usage", RATE),
+        Row("mixed capabilities", "capability-routing", "capability-routing", RATE),
+        Row("stream frames by 100 attempts", "stream-append", "stream-append", RATE),
+        Row("frame written to frame seen", "stream-latency", "stream-latency", P50),
+        Row("events read by a subscriber", "subscribe", "subscribe", RATE),
+    ),
+    "Write-ahead log of one execution": (
+        Row("create", "wal", "wal/create", WAL, stores=("postgres",)),
+        Row("claim and complete", "wal", "wal/claim", WAL, stores=("postgres",)),
+    ),
+}
+PEERS = {
+    "drain of 5,000 jobs by one process": ("peers --workload drain", "peers/drain", RATE),
+    "enqueue to result across processes": ("peers --workload latency", "peers/latency", P50),
+    "bulk enqueue": ("enqueue", "enqueue/bulk", RATE),
+    "enqueue one by one": ("enqueue", "enqueue/one-by-one", RATE),
+}
+SYSTEMS = ("flowfabric", "pgqueuer", "procrastinate", "dbos", "raw")
+
+
+_INTRODUCTION = """\
+Measured on {cores} shared cores of a virtual machine with Python {python}, SQLite {sqlite}
+(`synchronous=FULL`) and Postgres from a wheel with default durable settings. Each figure is the
+median of {rounds} runs, with the lowest and the highest in brackets. The machine's own speed varies
+by a factor of two over a day, so compare the figures of one row, and run the commands on yours.
+This page is written by `python -m benchmarks speed --rounds {rounds} --write docs/speed.md`.
+"""
+
+
+class Results:
+    """What each command printed, per store and round."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[list[Measured]]] = {}
+
+    def run(self, command: str, store: str) -> None:
+        """One round of a command, in a process of its own."""
+        argv = [sys.executable, "-m", "benchmarks", *command.split(), "--store", store, "--json"]
+        print(f"{command} --store {store}", file=sys.stderr, flush=True)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        rows = [Measured(**json.loads(line)) for line in done.stdout.splitlines() if line]
+        self._found.setdefault((command, store), []).append(rows)
+
+    def values(self, row: Row, store: str) -> list[float]:
+        """One figure per round, of the first line that fits."""
+        figure = _CELLS[row.unit]
+        found = []
+        for rows in self._found.get((row.command, store), []):
+            named = (
+                each
+                for each in rows
+                if _begins(each.scenario, row.scenario) and _begins(each.system, row.system)
+            )
+            value = next((v for v in map(figure, named) if v is not None), None)
+            if value is not None:
+                found.append(value)
+        return found
+
+
+def _begins(name: str, wanted: str) -> bool:
+    """`a` begins `a`, `a, b` and `a (b)`, and not `a/b`."""
+    return name == wanted or name.startswith((f"{wanted},", f"{wanted} ", f"{wanted}:"))
+
+
+def cell(values: Sequence[float], unit: str) -> str:
+    if not values:
+        return "-"
+    low, middle, high = min(values), median(values), max(values)
+    spread = f" ({_shown(low)} to {_shown(high)})" if len(values) > 1 else ""
+    return f"{_shown(middle)}{spread} {unit}"
+
+
+def _shown(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command and store once."""
+    rows = [
+        (row.command, store) for group in SECTIONS.values() for row in group for store in row.stores
+    ]
+    return list(
+        dict.fromkeys([*rows, *((command, "postgres") for command, _, _ in PEERS.values())])
+    )
+
+
+def page(results: Results, rounds: int) -> Iterator[str]:
+    yield "# Speed\n"
+    yield _INTRODUCTION.format(
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        sqlite=sqlite3.sqlite_version,
+        rounds=rounds,
+    )
+    for title, rows in SECTIONS.items():
+        yield f"## {title}\n"
+        yield "| what | command | SQLite | Postgres |\n|---|---|---|---|"
+        for row in rows:
+            cells = " | ".join(cell(results.values(row, store), row.unit) for store in STORES)
+            yield f"| {row.what} | `python -m benchmarks {row.command}` | {cells} |"
+        yield ""
+    yield "## Beside other systems on Postgres\n"
+    yield (
+        "Each system runs in processes of its own, in turns on the same server, with the settings\n"
+        "that it recommends. `bare` is a loop over asyncpg.\n"
+    )
+    heads = [name.replace("raw", "bare") for name in SYSTEMS]
+    yield f"| what | command | {' | '.join(heads)} |\n|---|---|{'---|' * len(SYSTEMS)}"
+    for what, (command, scenario, unit) in PEERS.items():
+        cells = " | ".join(
+            cell(results.values(Row(what, command, scenario, unit, system), "postgres"), unit)
+            for system in SYSTEMS
+        )
+        yield f"| {what} | `python -m benchmarks {command} --store postgres` | {cells} |"
+    yield ""
+
+
+def main(argv: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks speed", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", type=Path, help="the page; printed unless told")
+    args = parser.parse_args(argv)
+    results = Results()
+    for _ in range(args.rounds):
+        for command, store in commands():
+            results.run(command, store)
+    text = "\n".join(page(results, args.rounds))
+    if args.write:
+        args.write.write_text(text)
+    else:
+        print(text)
