@@ -110,7 +110,7 @@ class Engine(LocalEngineProtocol):
     def subscribe(
         self, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
     ) -> EventStream[Event]:
-        return subscriptions.subscribe(self.store, channel, cursor, wanted)
+        return subscriptions.subscribe(self.store, self.parts.events, channel, cursor, wanted)
 
     fields = operation(LeaseCache.fields)
     work_bell = operation(Steps.work_bell)

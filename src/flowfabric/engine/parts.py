@@ -18,6 +18,7 @@ from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
 from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.core import Core, Settings
+from flowfabric.engine.events.event_reader import EventReader
 from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.engine.executions.create import CreateExecutions
 from flowfabric.engine.executions.explain import Explain
@@ -91,7 +92,8 @@ class Parts:
         self.budgets = Budgets(core, self.leases, cancels, upkeep)
         self.streams = Streams(core, self.leases)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
-        long_poll = LongPoll(core, self.streams, self.steps, idle_poll)
+        self.events = EventReader(store)
+        long_poll = LongPoll(core, self.streams, self.steps, idle_poll, self.events)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
         self._add(Queries(core), Search(core), Explain(core), History(core), QueueCounts(core))

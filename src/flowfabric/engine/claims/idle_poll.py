@@ -12,13 +12,12 @@ import time
 from collections.abc import Sequence
 
 from flowfabric.engine.batcher import Batcher
+from flowfabric.engine.moments import moment_before
 from flowfabric.store.port import Scan, Store
 
 MAX_LANES = 10_000
 MAX_POLLS = 200
 """Queues in one round trip."""
-MOMENTS = 4
-"""The moments of polls in the longest time between two polls of a queue."""
 Queue = tuple[str, str | None]
 """A lane, and a namespace or None for all of them."""
 
@@ -52,8 +51,7 @@ class IdlePoll:
         now = time.monotonic()
         shared = last.began + every_s if last is not None else now
         due = shared if shared > now else since + every_s
-        moment = due - due % (every_s / MOMENTS)
-        return (moment if moment > now else due) - now
+        return moment_before(due, every_s, now) - now
 
     async def poll(self, queue: Queue, since: float) -> tuple[bool, float]:
         """Whether the queue has work, and when the poll began, which is after `since`."""

@@ -11,6 +11,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.core import Core
 from flowfabric.engine.events import subscriptions
+from flowfabric.engine.events.event_reader import EventReader
 from flowfabric.engine.streams.streams import FOLLOWED_PAGE, Page, Streams, key_of, visible
 from flowfabric.engine.workers.steps import Steps
 from flowfabric.errors import StreamBackpressure, invalid
@@ -37,8 +38,15 @@ ReadPage = Callable[[int, str], Awaitable[FollowedPage]]
 
 
 class LongPoll:
-    def __init__(self, core: Core, streams: Streams, steps: Steps, idle_poll: IdlePoll) -> None:
-        self._store = core.store
+    def __init__(
+        self,
+        core: Core,
+        streams: Streams,
+        steps: Steps,
+        idle_poll: IdlePoll,
+        events: EventReader,
+    ) -> None:
+        self._store, self._events = core.store, events
         self._streams, self._steps, self._idle_poll = streams, steps, idle_poll
 
     async def wait_for_work(
@@ -104,7 +112,7 @@ class LongPoll:
         size = validation.whole(limit, "limit", 1, MAX_EVENTS)
         wait_s = validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         subscription = await subscriptions.subscribe(
-            self._store, CHANNELS[Channel(channel)], cursor, wanted
+            self._store, self._events, CHANNELS[Channel(channel)], cursor, wanted
         )
         trimmed = False
         try:

@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
 from flowfabric.engine.events import event_rows
+from flowfabric.engine.events.event_reader import EventReader
 from flowfabric.engine.filters import checked_filter, tagged
+from flowfabric.engine.moments import moment_before
 from flowfabric.engine.snapshots import load_rows
 from flowfabric.errors import (
     EngineError,
@@ -79,12 +81,14 @@ class Subscription(Generic[Event]):
     def __init__(
         self,
         store: Store,
+        reader: EventReader,
         channel: str,
         after: int | None,
         wanted: ScannerFilter,
         decode: Callable[[Row], Event],
     ) -> None:
-        self._store, self._channel, self._wanted, self._decode = store, channel, wanted, decode
+        self._store, self._reader, self._channel = store, reader, channel
+        self._wanted, self._decode = wanted, decode
         self._position = after
         self._opening = store.last_event(channel) if after is None else None
         self._trim_unknown = after is not None
@@ -168,14 +172,15 @@ class Subscription(Generic[Event]):
                     if self._ready:
                         return True
                 elif self._open:
-                    await waiter.wait(IDLE_POLL_S)
+                    now = time.monotonic()
+                    await waiter.wait(moment_before(now + IDLE_POLL_S, IDLE_POLL_S, now) - now)
         return False
 
     async def _read_page(self) -> bool:
         """False when there is no new event."""
         after, size = self._position, self._page_size
         assert after is not None
-        rows = await self._retried(lambda: self._store.read_events(self._channel, after, size))
+        rows = await self._retried(lambda: self._reader.read(self._channel, after, size))
         if not rows:
             return False
         last, *_ = rows[-1]
@@ -288,7 +293,12 @@ SIGNALS = EventChannel(
 
 
 def subscribe(
-    store: Store, channel: EventChannel[Event], cursor: bytes, wanted: ScannerFilter | None
+    store: Store,
+    reader: EventReader,
+    channel: EventChannel[Event],
+    cursor: bytes,
+    wanted: ScannerFilter | None,
 ) -> Subscription[Event]:
     after = decode_cursor(cursor, f"{store.label}.{channel.operation}")
-    return Subscription(store, channel.outbox, after, checked_filter(wanted), channel.decode)
+    checked = checked_filter(wanted)
+    return Subscription(store, reader, channel.outbox, after, checked, channel.decode)
