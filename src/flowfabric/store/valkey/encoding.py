@@ -1,0 +1,117 @@
+"""Values as the server keeps them, and keys whose order as bytes is that of the values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from flowfabric.ids import uuid_of
+from flowfabric.model.execution import UNREADABLE
+from flowfabric.store.schema import Index, Table
+
+_HALF = 1 << 63
+_ALL = (1 << 64) - 1
+_UUIDS = ("uuid", "uuidtext")
+_NUMBERS = ("int", "auto")
+
+
+def stored(value: object) -> Any:
+    """A value of a plan. A sequence is a list of values."""
+    if value is None or type(value) is str or type(value) is bytes:
+        return value
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, UUID):
+        return value.bytes
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [stored(each) for each in value]
+    return str(value)
+
+
+def stored_list(value: Sequence[str] | None) -> str | None:
+    """The value of a column that holds a list."""
+    if value is None:
+        return None
+    return json.dumps(list(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def part_of_key(kind: str, value: Any, *, descending: bool = False) -> bytes:
+    if kind in _NUMBERS:
+        number = int(value) + _HALF
+        return (_ALL - number if descending else number).to_bytes(8, "big")
+    if kind in _UUIDS:
+        return bytes(value.bytes)
+    return str(value).encode() + b"\0"
+
+
+def primary_key(table: Table, values: Sequence[Any]) -> bytes:
+    pairs = zip(table.key, values, strict=True)
+    return b"".join(part_of_key(table.kinds[column], value) for column, value in pairs)
+
+
+def group_of(table: Table, index: Index, group: Sequence[Any]) -> bytes:
+    pairs = zip(index.group, group, strict=True)
+    return b"".join(part_of_key(table.kinds[column], value) for column, value in pairs)
+
+
+def position_of(table: Table, index: Index, position: Sequence[Any], *, primary: bool) -> bytes:
+    """The columns of an order. The keys of a table ascend, whatever index they serve."""
+    return b"".join(
+        part_of_key(
+            table.kinds[column], value, descending=not primary and column in index.descending
+        )
+        for column, value in zip(index.order, position, strict=True)
+    )
+
+
+# ---- stored rows
+
+
+def _number(raw: bytes) -> int:
+    return int(raw)
+
+
+def _uuid(raw: bytes) -> UUID:
+    return uuid_of(int.from_bytes(raw, "big"))
+
+
+def _list(raw: bytes) -> tuple[str, ...]:
+    """A damaged list does not hold up the rows read with it."""
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return UNREADABLE
+    if not isinstance(found, list) or not all(type(item) is str for item in found):
+        return UNREADABLE
+    return tuple(found)
+
+
+_DECODERS: dict[str, Callable[[bytes], object]] = {
+    "auto": _number,
+    "int": _number,
+    "text": bytes.decode,
+    "uuid": _uuid,
+    "uuidtext": _uuid,
+    "bytes": bytes,
+    "json": bytes.decode,
+    "list": _list,
+    "real": float,
+}
+
+
+def decoders(table: Table, columns: Sequence[str]) -> list[Callable[[bytes], object]]:
+    return [_DECODERS[table.kinds[column]] for column in columns]
+
+
+def decoded(
+    values: Sequence[bytes | None], readers: Sequence[Callable[[bytes], object]]
+) -> tuple[Any, ...]:
+    return tuple(
+        None if value is None else read(value) for value, read in zip(values, readers, strict=True)
+    )

@@ -1,0 +1,71 @@
+"""What the server runs: the function library of a schema, and forms that are sent when needed."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+
+from flowfabric.plan import Arg, Form, InsertEach, walk
+from flowfabric.store.schema import TABLES
+from flowfabric.store.valkey.lua_forms import form_lua
+from flowfabric.store.valkey.lua_schema import schema_lua
+
+_MARK = "DIGEST"
+_HEAD = "#!lua name=ff_DIGEST\n"
+_REGISTER = """
+server.register_function('ff_commit_DIGEST', commit)
+server.register_function{function_name='ff_load_DIGEST', callback=load, flags={'no-writes'}}
+"""
+
+
+class Library(Struct, frozen=True):
+    """Its functions have the digest of its text in their names, so that releases coexist."""
+
+    text: str
+    commit: str
+    load: str
+
+
+class ServerForm(Struct, frozen=True):
+    """A form under the digest of its source.
+
+    `lists` are the arguments that are stored as the list of a column, and `items` those whose
+    items have such lists at these places.
+    """
+
+    name: str
+    source: str
+    lists: frozenset[int]
+    items: dict[int, frozenset[int]]
+
+
+@cache
+def library() -> Library:
+    prelude = files(__package__).joinpath("prelude.lua").read_text("utf-8")
+    text = f"{_HEAD}{prelude}{schema_lua()}{_REGISTER}"
+    digest = _digest(text)
+    return Library(text.replace(_MARK, digest), f"ff_commit_{digest}", f"ff_load_{digest}")
+
+
+@cache
+def server_form(form: Form) -> ServerForm:
+    source = form_lua(form)
+    lists, items = set(), {}
+    for step in form.steps:
+        kinds = TABLES[step.table].kinds
+        if isinstance(step, InsertEach):
+            named = {v.name: kinds[c] for c, v in step.row.items() if hasattr(v, "name")}
+            places = [at for at, name in enumerate(step.items) if named.get(name) == "list"]
+            items[form.args.index(step.of.name)] = frozenset(places)
+        for part in ("row", "set"):
+            for column, value in getattr(step, part, {}).items():
+                if kinds[column] == "list":
+                    lists |= {form.args.index(v.name) for v in walk(value) if isinstance(v, Arg)}
+    return ServerForm(f"{form.name}:{_digest(source)}", source, frozenset(lists), items)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

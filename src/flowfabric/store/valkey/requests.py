@@ -1,0 +1,81 @@
+"""Plans and reads as the server's functions take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowfabric.plan import Plan
+from flowfabric.store.port import Get, GetAll, Scan, ScanAll, Tally
+from flowfabric.store.schema import INDEXES, TABLES, Index
+from flowfabric.store.valkey.encoding import (
+    group_of,
+    part_of_key,
+    position_of,
+    primary_key,
+    stored,
+    stored_list,
+)
+from flowfabric.store.valkey.library import server_form
+from flowfabric.store.valkey.lua_schema import INDEX_CODES, serves
+
+Simple = Get | GetAll | Scan | ScanAll | Tally
+
+
+def plan_request(plan: Plan) -> list[Any]:
+    form = server_form(plan.form)
+    values = list(map(stored, plan.values))
+    for at in form.lists:
+        values[at] = stored_list(plan.values[at])
+    for at, places in form.items.items():
+        if places:
+            values[at] = [_item(item, places) for item in plan.values[at]]
+    return [form.name, *values]
+
+
+def _item(item: Sequence[Any], places: frozenset[int]) -> list[Any]:
+    return [stored_list(v) if at in places else stored(v) for at, v in enumerate(item)]
+
+
+def read_request(read: Simple) -> list[Any]:
+    columns = read.columns
+    if isinstance(read, Get | GetAll):
+        table = TABLES[read.table]
+        keys = [read.key] if isinstance(read, Get) else read.keys
+        return [
+            "get",
+            table.name,
+            [primary_key(table, k) for k in keys],
+            _shown(read.table, columns),
+        ]
+    index = INDEXES[read.index]
+    table, code = TABLES[index.table], INDEX_CODES[index.name]
+    if isinstance(read, ScanAll):
+        groups = [group_of(table, index, group) for group in read.groups]
+        return ["scans", code, groups, max(read.limit, 0), _shown(table.name, columns)]
+    if isinstance(read, Tally):
+        whole = bool(index.group) and not read.group
+        group = False if whole else _group(index, read.group)
+        return ["tally", code, group, max(read.limit, 0), list(columns)]
+    group = _group(index, read.group)
+    return ["scan", code, group, *_bounds(read), max(read.limit, 0), _shown(table.name, columns)]
+
+
+def _group(index: Index, named: Mapping[str, Any]) -> Any:
+    return group_of(TABLES[index.table], index, [named[column] for column in index.group])
+
+
+def _bounds(read: Scan) -> list[Any]:
+    index = INDEXES[read.index]
+    table, primary = TABLES[index.table], serves(index) == "key"
+    after: Any = False
+    if read.after is not None:
+        after = position_of(table, index, read.after, primary=primary)
+    upto: Any = False
+    if read.upto is not None:
+        upto = part_of_key(table.kinds[index.bound_column()], read.upto)
+    return [after, upto]
+
+
+def _shown(table: str, columns: tuple[str, ...]) -> list[str]:
+    return list(columns or TABLES[table].names)

@@ -1,0 +1,310 @@
+"""The store on Valkey: one cell, whose keys share a slot, so that a commit is one atomic call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import chain
+from typing import Any
+from uuid import UUID, uuid4
+
+from flowfabric.errors import TransportError, Unavailable
+from flowfabric.model.lease import BackendTag
+from flowfabric.plan import Answer, Applied, Form, Plan, Refused
+from flowfabric.store.clock import Clock, Ratchet
+from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
+from flowfabric.store.schema import INDEXES, TABLES
+from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
+from flowfabric.store.valkey.connection import Address, Connection
+from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
+from flowfabric.store.valkey.library import server_form
+from flowfabric.store.valkey.lua_schema import INDEX_CODES
+from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
+from flowfabric.store.valkey.requests import plan_request, read_request
+from flowfabric.store.valkey.search import Walked, find
+from flowfabric.store.wakeups import Topic, Wakeups
+
+PAGE = 1_000
+EACH, ALL = "each", "all"
+"""Plans of a call on their own, or all of them or none."""
+_SEED_BYTES = 32
+_REFUSED, _APPLIED, _FAILED = 0, 1, 2
+Sweep = tuple[Plan, int]
+
+
+class ValkeyStore:
+    label = "valkey"
+    tag = BackendTag.VALKEY
+
+    def __init__(self, address: Address, cell: str = "default", clock: Clock | None = None) -> None:
+        self.hub = Wakeups()
+        self._address, self._cell = address, cell
+        self._clock = None if clock is None else Ratchet(clock)
+        self._token = uuid4().bytes
+        self._opened: Connection | None = None
+        self._closed = False
+        self._commits = Coalescer(self._run_each)
+        self.durability = "unknown"
+
+    # ---- opening
+
+    async def open(self) -> ValkeyStore:
+        await self._connection()
+        return self
+
+    async def _connection(self) -> Connection:
+        if self._closed:
+            raise TransportError("valkey", "the store was closed", backend_kind="protocol")
+        if self._opened is None:
+            loop = asyncio.get_running_loop()
+
+            def told(message: bytes) -> None:
+                loop.call_soon_threadsafe(self._told, message)
+
+            self._opened = await Connection.open(self._address, self._cell, told)
+        return self._opened
+
+    async def prepare(self) -> str | None:
+        await self._connection()
+        return None
+
+    async def close(self) -> None:
+        await self._commits.finish()
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+        self.hub.ring_all()
+
+    def inside(self, connection: object) -> Store:
+        raise Unavailable("connection: only Postgres takes work into your own transaction")
+
+    async def now_ms(self) -> int:
+        return (await self.load(())).now_ms
+
+    # ---- commits
+
+    async def commit(self, plan: Plan) -> Answer:
+        return await self._commits.submit(plan)
+
+    async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        answers, _ = await self._commit(ALL, plans, ())
+        return _raised(_outcome(answers[0], self._now, plans[-1].form if plans else None))
+
+    async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
+        found: list[Any] = []
+        for at in range(0, len(plans), MAX_BATCH):
+            found += await self._run_each(plans[at : at + MAX_BATCH])
+        return found
+
+    async def _run_each(self, plans: Sequence[Plan]) -> list[Outcome]:
+        answers, _ = await self._commit(EACH, plans, ())
+        return self._outcomes(plans, answers)
+
+    def _outcomes(self, plans: Sequence[Plan], answers: Iterable[Any]) -> list[Outcome]:
+        pairs = zip(answers, plans, strict=True)
+        return [_outcome(answer, self._now, plan.form) for answer, plan in pairs]
+
+    async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        swept = await self.sweeps((), ((plan, limit),))
+        assert not isinstance(swept, Refused)
+        return swept[0]
+
+    async def sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[Sweep]
+    ) -> list[list[Row]] | Refused:
+        answers, swept = await self._commit(ALL, first, wanted)
+        outcome = _raised(_outcome(answers[0], self._now))
+        if isinstance(outcome, Refused):
+            return outcome
+        return [_rows(plan, rows) for (plan, _), rows in zip(wanted, swept, strict=True)]
+
+    async def commit_and_sweep(
+        self, plans: Sequence[Plan], plan: Plan, limit: int
+    ) -> tuple[list[Answer], list[Row]]:
+        answers, (rows,) = await self._commit(EACH, plans, ((plan, limit),))
+        found: list[Any] = self._outcomes(plans, answers)
+        return found, _rows(plan, rows)
+
+    async def _commit(
+        self, mode: str, plans: Sequence[Plan], wanted: Sequence[Sweep]
+    ) -> tuple[list[Any], list[Any]]:
+        errors: dict[int, BaseException] = {}
+        sent: list[bytes] = []
+        for at, plan in enumerate(plans):
+            try:
+                sent.append(packed(plan_request(plan)))
+            except UNSTORABLE as error:
+                if mode != EACH:
+                    raise
+                errors[at] = error
+        forms = {plan.form for plan in chain(plans, (plan for plan, _ in wanted))}
+        request = [
+            packed(mode),
+            packed(self._time()),
+            packed(os.urandom(_SEED_BYTES)),
+            joined(sent),
+            packed([_sweep_request(plan, limit) for plan, limit in wanted]),
+            packed(self._token),
+        ]
+        connection = await self._connection()
+        answer = await connection.commit(joined(request))
+        if answer == b"NOFORM":
+            sources = {form.name: form.source for form in map(server_form, forms)}
+            answer = await connection.commit(joined([*request, packed(sources)]))
+        now, answers, swept, told = answer
+        self._now = int(now)
+        self._ring(told)
+        if errors:
+            rest = iter(answers)
+            answers = [errors[at] if at in errors else next(rest) for at in range(len(plans))]
+        return answers, swept
+
+    def _time(self) -> str | None:
+        return None if self._clock is None else str(self._clock())
+
+    # ---- wake-ups
+
+    def _told(self, message: bytes) -> None:
+        token, told = unpacked(message)
+        if token != self._token:
+            self._ring(told)
+
+    def _ring(self, told: Iterable[Sequence[bytes]]) -> None:
+        topics: dict[Topic, None] = {}
+        for topic, kind, key, at in told:
+            name = topic.decode()
+            if at:
+                self.hub.due(name, int(at))
+            else:
+                topics[name, _topic_key(kind, key)] = None
+        self.hub.ring(topics)
+
+    # ---- reads
+
+    async def load(self, reads: Sequence[Read]) -> Loaded:
+        simple = [read for read in reads if not isinstance(read, Find | Count)]
+        now, found = await self._load([read_request(read) for read in simple])
+        answers = iter(_decoded(read, rows) for read, rows in zip(simple, found, strict=True))
+        rows: list[list[Row]] = []
+        for read in reads:
+            if isinstance(read, Find):
+                rows.append(await find(self._walk, read))
+            elif isinstance(read, Count):
+                rows.append(await self._count(read))
+            else:
+                rows.append(next(answers))
+        return Loaded(now, rows)
+
+    async def _load(self, requests: Sequence[Any]) -> tuple[int, list[Any]]:
+        request = packed([self._time(), requests])
+        now, found = await (await self._connection()).load(request)
+        return int(now), found
+
+    async def _walk(self, walked: Walked) -> list[Row]:
+        _, (rows,) = await self._load([walked.request()])
+        read = decoders(TABLES[INDEXES[walked.index].table], walked.columns)
+        return [decoded(row, read) for row in rows]
+
+    async def _count(self, read: Count) -> list[Row]:
+        counts: Counter[Row] = Counter()
+        async for rows in self._pages(read.table, read.columns):
+            counts.update(rows)
+        return [(*values, n) for values, n in counts.items()]
+
+    async def _pages(self, table: str, columns: Sequence[str]) -> AsyncIterator[list[Row]]:
+        read, after = decoders(TABLES[table], columns), False
+        while True:
+            request = ["page", table, after, PAGE, list(columns)]
+            _, (rows,) = await self._load([request])
+            yield [decoded(row[:-1], read) for row in rows]
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][-1]
+
+    async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        table = TABLES[channel]
+        request = ["page", channel, part_of_key("int", after), max(limit, 1), list(table.names)]
+        _, (rows,) = await self._load([request])
+        read = decoders(table, table.names)
+        return [_event(row[:-1], read) for row in rows]
+
+    async def last_event(self, channel: str) -> int:
+        _, (((number,),),) = await self._load([["last", channel]])
+        return int(number)
+
+    async def next_due(self, index: str) -> int | None:
+        declared = INDEXES[index]
+        _, (rows,) = await self._load([["first", INDEX_CODES[index], declared.order[0]]])
+        return int(rows[0][0]) if rows else None
+
+    async def longest_writer(self) -> None:
+        return None
+
+    async def maintain(self) -> int:
+        return 0
+
+    async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        for table in tables:
+            found[table] = []
+            async for rows in self._pages(table, TABLES[table].names):
+                found[table] += rows
+        return found
+
+
+def _sweep_request(plan: Plan, limit: int) -> list[Any]:
+    request = plan_request(plan)
+    return [request[0], request, limit]
+
+
+def _outcome(answer: Any, now: int, form: Form | None = None) -> Outcome:
+    if isinstance(answer, BaseException):
+        return answer
+    code = answer[0]
+    if code == _APPLIED:
+        return Applied(now, _returned(form, answer[1:]) if form is not None else ())
+    if code == _REFUSED:
+        return Refused(answer[2] if len(answer) > 2 else 0, answer[1])
+    return TransportError("valkey", answer[1].decode(errors="replace"), backend_kind="protocol")
+
+
+def _raised(outcome: Outcome) -> Answer:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _returned(form: Form, values: Sequence[Any]) -> Row:
+    names = [each if isinstance(each, str) else each.column for each in form.returning]
+    return decoded(values, decoders(TABLES[form.steps[0].table], names))
+
+
+def _rows(plan: Plan, rows: Sequence[Any]) -> list[Row]:
+    if rows and rows[0] == _FAILED:
+        raise TransportError("valkey", rows[1].decode(errors="replace"), backend_kind="protocol")
+    return [_returned(plan.form, row[1:]) for row in rows]
+
+
+def _decoded(read: Any, rows: Sequence[Any]) -> list[Row]:
+    table = read.table if hasattr(read, "table") else INDEXES[read.index].table
+    readers = decoders(TABLES[table], read.columns or TABLES[table].names)
+    if isinstance(read, Tally):
+        readers = [*readers, int]
+    return [decoded(row, readers) for row in rows]
+
+
+def _event(row: Sequence[Any], readers: Any) -> Row:
+    """An unreadable row is returned as it is stored, so that it does not hold up the others."""
+    try:
+        return decoded(row, readers)
+    except (ValueError, TypeError):
+        return tuple(row)
+
+
+def _topic_key(kind: bytes, key: bytes) -> object:
+    if not kind:
+        return None
+    return UUID(bytes=key) if kind == b"u" else key.decode()
