@@ -22,8 +22,9 @@ from flowfabric.store.port import Store
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
+from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing import ManualClock
-from tests import kept
+from tests import kept, valkey
 from tests.patience import patience, patient
 from tests.postgres import clean_database
 
@@ -36,8 +37,8 @@ pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
 # A background job of a shell ignores SIGINT, and so would every process that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
-ENGINES = ("memory", "sqlite-file", "postgres")
+STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres", "valkey")
+ENGINES = ("memory", "sqlite-file", "postgres", "valkey")
 """What SQLite does in memory, the conformance suite and the model ask; the engine above sees no
 difference.
 """
@@ -86,6 +87,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def pytest_sessionfinish() -> None:
     kept.close()
+    valkey.stop()
 
 
 async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
@@ -106,6 +108,9 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
             )  # who lingers would open a connection while the others are closed
         for store in opened:
             await store.close()
+        for each in stores:
+            if isinstance(each, ValkeyStore):
+                await each.release()
 
 
 async def listening(store: PostgresStore) -> None:
@@ -123,6 +128,8 @@ def make_store(kind: str, clock: ManualClock, folder: Path) -> Store:
         return MemoryStore(clock)
     if kind == "postgres":
         return PostgresStore(kept.KeptOptions(clean_database("kept").url), clock=clock)
+    if kind == "valkey":
+        return valkey.new_store(clock)
     if kind == "sqlite-memory":
         return open_store(f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared", clock=clock)
     path = folder / "ff.db"

@@ -338,7 +338,7 @@ async def test_valid_tag_keys(engine: Engine, key: str) -> None:
 async def test_the_backend_tells_about_itself(engine: Engine, clock: ManualClock) -> None:
     await engine.ping()
     assert await engine.server_time_ms() == clock()
-    assert engine.backend_label in ("memory", "sqlite", "postgres")
+    assert engine.backend_label in ("memory", "sqlite", "postgres", "valkey")
     assert engine.durability
     await engine.prepare()
     assert await engine.prepare() is None

@@ -302,6 +302,10 @@ async def test_work_never_shows_the_bytes_of_its_handle(engine: Engine) -> None:
         assert secret not in repr(work)
 
 
+def _other_tag(handle: Any) -> str:
+    return "Postgres" if handle.backend == "Valkey" else "Valkey"
+
+
 async def test_no_error_and_no_log_line_carries_a_lease_id(
     engine: Engine, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -325,7 +329,8 @@ async def test_no_error_and_no_log_line_carries_a_lease_id(
         forged(handle, lease_id=other_uuid()),
         forged(handle, execution_id=new_id()),
     ]
-    wrong += [forged(handle, attempt_index=3), type(handle)("Valkey", handle.kind, handle.opaque)]
+    foreign = type(handle)(_other_tag(handle), handle.kind, handle.opaque)
+    wrong += [forged(handle, attempt_index=3), foreign]
     wrong += [type(handle)(handle.backend, handle.kind, handle.opaque[:-3])]
     handles += [handle, *wrong]
     for shown in wrong[:-2]:

@@ -67,19 +67,61 @@ local function differs(a, b) return a ~= nil and b ~= nil and a ~= b end
 local function up_to(a, b) return same(a, b) or less(a, b) end
 local function digits(n) return string.format('%.0f', n) end
 
+-- Sums beyond the digits of a Lua number, in two halves, and back to decimal digits.
+
+local function decimal(high, low)
+  high = high - HIGH
+  local negative = high < 0
+  if negative then
+    low, high = LOW - low, -high - 1
+    if low == LOW then low, high = 0, high + 1 end
+  end
+  local groups = {}
+  while high > 0 or low > 0 do
+    local rest = high % 10000000
+    high = floor(high / 10000000)
+    local both = rest * LOW + low
+    if both >= 9007199254740992 then -- in two steps, since the product is inexact
+      local top = rest * 65536 + floor(low / 65536)
+      local above = floor(top / 10000000)
+      both = (top % 10000000) * 65536 + low % 65536
+      low = above * 65536 + floor(both / 10000000)
+    else
+      low = floor(both / 10000000)
+    end
+    groups[#groups + 1] = both % 10000000
+    if low >= LOW then high, low = high + floor(low / LOW), low % LOW end
+  end
+  local text = digits(groups[#groups] or 0)
+  for at = #groups - 1, 1, -1 do text = text .. string.format('%07d', groups[at]) end
+  return negative and '-' .. text or text
+end
+
+local function exact(a, b, sign)
+  local ah, al = halves(a)
+  local bh, bl = halves(b)
+  ah, bh = ah - HIGH, bh - HIGH
+  local low = al + sign * bl
+  local carry = floor(low / LOW)
+  return decimal(ah + sign * bh + carry + HIGH, low - carry * LOW)
+end
+
 local function plus(a, b)
   if a == nil or b == nil then return nil end
-  return digits(tonumber(a) + tonumber(b))
+  if #a <= EXACT and #b <= EXACT then return digits(tonumber(a) + tonumber(b)) end
+  return exact(a, b, 1)
 end
 
 local function minus(a, b)
   if a == nil or b == nil then return nil end
-  return digits(tonumber(a) - tonumber(b))
+  if #a <= EXACT and #b <= EXACT then return digits(tonumber(a) - tonumber(b)) end
+  return exact(a, b, -1)
 end
 
 local function until_(at)
   if at == nil then return nil end
-  return digits(math.max(tonumber(at) - tonumber(NOW), 1))
+  local left = minus(at, NOW)
+  return less(left, '1') and '1' or left
 end
 
 local function either(holds, a, b)

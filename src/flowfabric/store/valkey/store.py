@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,6 +16,7 @@ from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
+from flowfabric.store.single_flight import seen
 from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
 from flowfabric.store.valkey.connection import Address, Connection
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
@@ -46,6 +47,7 @@ class ValkeyStore:
         self._opened: Connection | None = None
         self._closed = False
         self._commits = Coalescer(self._run_each)
+        self._reading: set[asyncio.Future[int]] = set()
         self.durability = "unknown"
 
     # ---- opening
@@ -71,18 +73,25 @@ class ValkeyStore:
         return None
 
     async def close(self) -> None:
-        await self._commits.finish()
+        await self.release()
         self._closed = True
+        self.hub.ring_all()
+
+    async def release(self) -> None:
+        """Closes the connection; the next call opens another, on the event loop of that call."""
+        await self._commits.finish()
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.close()
-        self.hub.ring_all()
 
     def inside(self, connection: object) -> Store:
         raise Unavailable("connection: only Postgres takes work into your own transaction")
 
     async def now_ms(self) -> int:
-        return (await self.load(())).now_ms
+        if self._clock is not None:
+            return self._clock()
+        now, _ = await self._load(())
+        return now
 
     # ---- commits
 
@@ -149,6 +158,8 @@ class ValkeyStore:
             packed([_sweep_request(plan, limit) for plan, limit in wanted]),
             packed(self._token),
         ]
+        if self._reading:
+            await asyncio.wait(self._reading)
         connection = await self._connection()
         answer = await connection.commit(joined(request))
         if answer == b"NOFORM":
@@ -231,7 +242,15 @@ class ValkeyStore:
         read = decoders(table, table.names)
         return [_event(row[:-1], read) for row in rows]
 
-    async def last_event(self, channel: str) -> int:
+    def last_event(self, channel: str) -> Awaitable[int]:
+        """Commits wait until the number is read: work submitted later gets a higher number."""
+        reading = asyncio.ensure_future(self._last_event(channel))
+        self._reading.add(reading)
+        reading.add_done_callback(self._reading.discard)
+        reading.add_done_callback(seen)
+        return reading
+
+    async def _last_event(self, channel: str) -> int:
         _, (((number,),),) = await self._load([["last", channel]])
         return int(number)
 

@@ -1,0 +1,29 @@
+"""A Valkey server for tests, started when the first test asks for it."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from flowfabric.store.clock import Clock
+from flowfabric.store.valkey.connection import Address
+from flowfabric.store.valkey.store import ValkeyStore
+from flowfabric.testing.valkey import ValkeyServer
+
+_CELLS = count()
+_running: list[ValkeyServer] = []
+
+
+def server() -> ValkeyServer:
+    if not _running:
+        _running.append(ValkeyServer().start())
+    return _running[0]
+
+
+def new_store(clock: Clock) -> ValkeyStore:
+    """A store on a cell of its own."""
+    return ValkeyStore(Address("127.0.0.1", server().port), f"test-{next(_CELLS)}", clock)
+
+
+def stop() -> None:
+    while _running:
+        _running.pop().stop()
