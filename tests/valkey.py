@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from flowfabric.store.clock import Clock
-from flowfabric.store.valkey.connection import Address
+from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing.valkey import ValkeyServer
 
@@ -21,7 +21,7 @@ def server() -> ValkeyServer:
 
 def new_store(clock: Clock) -> ValkeyStore:
     """A store on a cell of its own."""
-    return ValkeyStore(Address("127.0.0.1", server().port), f"test-{next(_CELLS)}", clock)
+    return ValkeyStore(Options("127.0.0.1", server().port, f"test-{next(_CELLS)}"), clock=clock)
 
 
 def stop() -> None:

@@ -16,7 +16,16 @@ from flowfabric.connect.postgres import (
     postgres_options,
 )
 from flowfabric.connect.sqlite import SqliteBackend, migrate_sqlite, sqlite_engine
-from flowfabric.connect.urls import check_settings, is_http, is_in_memory, is_postgres, sqlite_path
+from flowfabric.connect.urls import (
+    check_settings,
+    is_http,
+    is_in_memory,
+    is_postgres,
+    is_server,
+    is_valkey,
+    sqlite_path,
+)
+from flowfabric.connect.valkey import ValkeyBackend, valkey_engine
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
@@ -40,12 +49,15 @@ __all__ = [
     "MemoryBackend",
     "PostgresBackend",
     "SqliteBackend",
+    "ValkeyBackend",
     "connect",
     "connect_store",
     "ensure_signing_key",
     "is_http",
     "is_in_memory",
     "is_postgres",
+    "is_server",
+    "is_valkey",
     "look_at",
     "look_at_store",
     "memory_engine",
@@ -57,6 +69,7 @@ __all__ = [
     "read_tables",
     "sqlite_engine",
     "sqlite_path",
+    "valkey_engine",
 ]
 
 
@@ -64,6 +77,8 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
     """Whole tables of a live or closed database, on one snapshot, without writing to it."""
     if is_postgres(url):
         return asyncio.run(_read_postgres(postgres_options(url), tables))
+    if is_valkey(url):
+        return asyncio.run(_read_valkey(url, tables))
     target = require_file(parse_target(sqlite_path(url)))
     try:
         db = connect_read_only(target)
@@ -83,6 +98,14 @@ async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, l
         return await store.dump(tables)
     finally:
         await store.close()
+
+
+async def _read_valkey(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
+    engine = await ValkeyBackend.connect(url)
+    try:
+        return await engine.store.dump(tables)
+    finally:
+        await engine.close()
 
 
 async def connect(
@@ -121,6 +144,8 @@ async def connect_store(
         engine = memory_engine(tuning.get("clock", system_clock), settings)
     elif is_postgres(url):
         engine = await PostgresBackend.connect(url, settings=settings, **tuning)
+    elif is_valkey(url):
+        engine = await ValkeyBackend.connect(url, settings=settings, **tuning)
     else:
         engine = await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)
     if loops:
@@ -168,7 +193,7 @@ async def look_at_store(url: str) -> Engine:
     entered.
     """
     _check_store_url(url)
-    if is_postgres(url):
+    if is_server(url):
         return await connect_store(url, loops=False)
     if url == "memory://":
         raise ConfigError(

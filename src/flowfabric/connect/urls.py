@@ -9,6 +9,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.store.sqlite.uri import is_memory
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+VALKEY_SCHEMES = ("valkey://", "valkeys://")
 HTTP_SCHEMES = ("http://", "https://")
 _POSTGRES_PAIRS = re.compile(
     r"\s*(?:postgres(?:ql)?:|(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=)"
@@ -19,15 +20,24 @@ def is_postgres(url: str) -> bool:
     return url.startswith(POSTGRES_SCHEMES)
 
 
+def is_valkey(url: str) -> bool:
+    return url.startswith(VALKEY_SCHEMES)
+
+
 def is_http(url: str) -> bool:
     return url.startswith(HTTP_SCHEMES)
+
+
+def is_server(url: str) -> bool:
+    """Whether it names a database server."""
+    return is_postgres(url) or is_valkey(url)
 
 
 def is_in_memory(url: str) -> bool:
     """True when the data ends with this process."""
     if url == "memory://":
         return True
-    return not is_postgres(url) and not is_http(url) and is_memory(sqlite_path(url))
+    return not is_server(url) and not is_http(url) and is_memory(sqlite_path(url))
 
 
 def sqlite_path(url: str) -> str:
@@ -45,7 +55,7 @@ def sqlite_path(url: str) -> str:
     if scheme != "sqlite":
         raise ConfigError(
             f"url: {scheme}:// is not supported here; use memory://, sqlite:///path, "
-            f"postgresql://host/database or http://host:port"
+            f"postgresql://host/database, valkey://host/cell or http://host:port"
         )
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
 

@@ -18,13 +18,15 @@ from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.single_flight import seen
 from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
-from flowfabric.store.valkey.connection import Address, Connection
+from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
 from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.lua_schema import INDEX_CODES
+from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import plan_request, read_request
 from flowfabric.store.valkey.search import Walked, find
+from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
 from flowfabric.store.wakeups import Topic, Wakeups
 
 PAGE = 1_000
@@ -39,9 +41,10 @@ class ValkeyStore:
     label = "valkey"
     tag = BackendTag.VALKEY
 
-    def __init__(self, address: Address, cell: str = "default", clock: Clock | None = None) -> None:
-        self.hub = Wakeups()
-        self._address, self._cell = address, cell
+    def __init__(
+        self, options: Options, *, clock: Clock | None = None, hub: Wakeups | None = None
+    ) -> None:
+        self.options, self.hub, self.clock = options, hub or Wakeups(), clock
         self._clock = None if clock is None else Ratchet(clock)
         self._token = uuid4().bytes
         self._opened: Connection | None = None
@@ -53,7 +56,12 @@ class ValkeyStore:
     # ---- opening
 
     async def open(self) -> ValkeyStore:
-        await self._connection()
+        """Checks the server, and learns what it promises."""
+        connection = await self._connection()
+        check_version(await connection.info())
+        settings = await connection.settings()
+        check_policy(settings)
+        self.durability = durability(settings)
         return self
 
     async def _connection(self) -> Connection:
@@ -65,11 +73,11 @@ class ValkeyStore:
             def told(message: bytes) -> None:
                 loop.call_soon_threadsafe(self._told, message)
 
-            self._opened = await Connection.open(self._address, self._cell, told)
+            self._opened = await Connection.open(self.options, told)
         return self._opened
 
     async def prepare(self) -> str | None:
-        await self._connection()
+        await self.open()
         return None
 
     async def close(self) -> None:

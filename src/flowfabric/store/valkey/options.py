@@ -1,0 +1,70 @@
+"""`valkey://[user:password@]host:6379/CELL`: where a cell is."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from msgspec import Struct
+
+from flowfabric.errors import ConfigError
+
+SCHEMES = ("valkey", "valkeys")
+PORT = 6379
+_CELL = re.compile(r"[A-Za-z0-9_.:-]{1,100}\Z")
+_ACCEPTED = "valkey://[user:password@]host:6379/CELL, valkeys:// for TLS, ?cluster=1 for a cluster"
+
+
+class Options(Struct, frozen=True):
+    """The keys of a cell begin with its name in braces: a cluster keeps them in one slot."""
+
+    host: str
+    port: int = PORT
+    cell: str = "default"
+    user: str = ""
+    password: str = ""
+    tls: bool = False
+    cluster: bool = False
+
+    @property
+    def prefix(self) -> str:
+        return f"{{{self.cell}}}"
+
+    @property
+    def shown(self) -> str:
+        """Without user and password."""
+        return f"valkey{'s' if self.tls else ''}://{self.host}:{self.port}/{self.cell}"
+
+    def __repr__(self) -> str:
+        return f"Options({self.shown!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("url", self.shown)]
+
+
+def options_of(url: str) -> Options:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORT
+    except ValueError:
+        raise ConfigError(f"url: {_ACCEPTED}") from None
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise ConfigError(f"url: {_ACCEPTED}")
+    cell = unquote(parts.path.strip("/")) or "default"
+    if not _CELL.match(cell):
+        raise ConfigError("url: the cell has letters, digits and any of _ . : -, at most 100")
+    query = parse_qs(parts.query, keep_blank_values=True)
+    if unknown := sorted(set(query) - {"cluster"}):
+        raise ConfigError(f"url: {unknown[0]} is not known; {_ACCEPTED}")
+    cluster = query.get("cluster", ["0"])[-1]
+    if cluster not in ("0", "1"):
+        raise ConfigError("url: cluster: 0 or 1 is accepted")
+    return Options(
+        parts.hostname,
+        port,
+        cell,
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+        parts.scheme == "valkeys",
+        cluster == "1",
+    )
