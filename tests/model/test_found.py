@@ -15,6 +15,7 @@ from flowfabric.model.waitpoint import Condition, Single, Suspended
 from . import ops
 from . import suspend_ops as sops
 from .bench import Bench
+from .flow_machine import flow_machine_on
 from .machine import GPU, IDENTS
 from .shapes import NO_POLICY, Held, Policy
 from .suspend_shapes import Asked, Sent
@@ -206,3 +207,15 @@ def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool
     suspend = sops.suspend(held, asked(once="once", **said))
     waits.race(suspend, suspend)
     assert isinstance(waits.do(suspend), Suspended) != early
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite-memory", "postgres"])
+def test_killed_cascade_skips_nothing_beyond_the_group_that_fired(store: str) -> None:
+    """What depends on the skipped execution waits for the repair."""
+    machine = flow_machine_on(store)()
+    try:
+        machine.start(kind="quorum")
+        machine.crash(ends=[(2, "next"), (1, "cancel")], how="unheard")
+        machine.crash(ends=[(0, "cancel")], how="halfway")
+    finally:
+        machine.teardown()
