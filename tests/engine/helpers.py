@@ -5,6 +5,7 @@ back.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -231,10 +232,18 @@ async def dump(engine: Engine) -> dict[str, list[Row]]:
 
 
 async def parked(engine: Engine, topic: str, key: Any = None) -> None:
-    """Until somebody has gone to sleep on this topic."""
+    """Until a waiter of this topic sleeps."""
     async with patient(10):
-        while (topic, key) not in engine.store.hub.waiters:  # noqa: ASYNC110
+        while not any(map(is_asleep, engine.store.hub.waiters.get((topic, key), ()))):  # noqa: ASYNC110
             await asyncio.sleep(0)
+
+
+def is_asleep(waiter: Any) -> bool:
+    return bool(waiter._event._waiters) and not waiter._event.is_set()
+
+
+def loop_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "flowfabric-loops"]
 
 
 async def refused(call: Awaitable[Any], kind: Kind) -> EngineError:

@@ -29,7 +29,7 @@ from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
 from tests.patience import patient
 
-from .helpers import running
+from .helpers import is_asleep, running
 
 PATCH = DurableSummary()
 LIVE = BestEffortLive(5_000)
@@ -101,10 +101,6 @@ async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
     async with patient(SOON_S):
         while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
-
-
-def is_asleep(waiter: Any) -> bool:
-    return bool(waiter._event._waiters) and not waiter._event.is_set()
 
 
 async def soon(tail: asyncio.Task[StreamFrames]) -> StreamFrames:

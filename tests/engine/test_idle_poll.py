@@ -267,4 +267,4 @@ async def test_the_number_of_remembered_lanes_is_bounded(
         await until(lambda n=n: len(sea.asked) == n + 1)
         sea.tell(something=False)
         await looking
-        assert len(watch._last) <= 3
+        assert len(watch.polls) <= 3

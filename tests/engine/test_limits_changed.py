@@ -33,7 +33,7 @@ from flowfabric.model.quota import (
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import OK, budget, hard, report, rows, sound, spend, status, usage
-from .helpers import create, dump, new_id, requeued, row, running, state, two_stores
+from .helpers import create, dump, new_id, parked, requeued, row, running, state, two_stores
 from .limit_helpers import WINDOW_MS, held, quota_lane, several, take
 
 SUSPEND = HardLimitAction.SUSPEND_EXECUTION
@@ -227,7 +227,7 @@ async def test_a_raised_quota_is_used_by_the_claim_that_waits(engine: Engine) ->
     waiting = asyncio.create_task(
         engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000, 60_000), 5)
     )
-    await asyncio.sleep(0.05)
+    await parked(engine, "quotas")
     await change_quota(engine, ident, 2)
     async with asyncio.timeout(4):
         assert len(await waiting) == 1

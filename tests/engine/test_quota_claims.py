@@ -356,7 +356,6 @@ async def test_a_waiting_claim_wakes_when_a_slot_is_free(
         (handle,) = await take(engine)
     waiting = asyncio.create_task(engine.claim("default", (), worker(2, max_wait_ms=20_000)))
     await parked(engine, "quotas")
-    await asyncio.sleep(0.05)
     async with asyncio.timeout(4):
         if how == "open":
             await engine.open_quota(ident)

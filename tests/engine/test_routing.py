@@ -293,7 +293,6 @@ async def test_the_loop_releases_work_of_a_registration_that_died(
         loops.loops = [loop for loop in loops.loops if loop.name == "route_releaser"]
         loops.start()
         await parked(there, "worker_registered")
-        await asyncio.sleep(0.1)
 
         async def died(*_: Any) -> int:
             return 0

@@ -229,12 +229,12 @@ async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.M
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
         await asyncio.gather(*(say(engine, handle, "a", "b") for _, handle in held))
-    assert len(engine.parts.streams.writer._open) <= 6
+    assert engine.parts.streams.writer.known_streams <= 6
     for ident, _ in held:
         assert await texts(engine, ident) == ["a", "b"] * 2
     _, handle = await running(engine)
     await say(engine, handle, "a")
-    assert len(engine.parts.streams.writer._open) <= 6
+    assert engine.parts.streams.writer.known_streams <= 6
 
 
 async def test_closing_waits_for_what_was_accepted(

@@ -68,8 +68,8 @@ def test_rows_that_break_an_invariant_end_the_run(
     run = SimpleNamespace(folder=tmp_path, case=case, fleet=SimpleNamespace(faults=[]))
     watch = Soak(60.0, ())
     watch.look(cast(Run, run))
-    assert watch._verify(cast(Run, run))
-    assert not watch._verify(
+    assert watch.verify(cast(Run, run))
+    assert not watch.verify(
         cast(Run, SimpleNamespace(case=SimpleNamespace(tables=lambda: sound[0])))
     )
     watch.close()

@@ -65,7 +65,7 @@ class Soak(Watch):
             self._began_ns, self._began_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
             self._jobs = [
                 (now, SAMPLE_EVERY_S, self._sample),
-                (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self._verify),
+                (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self.verify),
             ]
         faults = [*run.fleet.faults, *self._ended(run)]
         if faults:
@@ -100,7 +100,7 @@ class Soak(Watch):
         self._log.write("note", "sample", **found)
         return []
 
-    def _verify(self, run: Run) -> list[Violation]:
+    def verify(self, run: Run) -> list[Violation]:
         try:
             world = snapshot_of(run.case.tables())
         except (FlowFabricError, psycopg.Error, sqlite3.Error):

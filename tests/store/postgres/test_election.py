@@ -72,5 +72,5 @@ async def test_a_leader_that_is_not_answered_stops(
 async def test_when_the_lead_is_free(options: Options, until: str, is_free: bool) -> None:
     held(options, until)
     async with candidate(options) as election:
-        assert await election._ask(look_first=True) is is_free
-        assert await election._ask() is is_free
+        assert await election.ask(look_first=True) is is_free
+        assert await election.ask() is is_free

@@ -34,22 +34,23 @@ class IdlePoll:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._last: dict[Queue, _Poll] = {}
+        self.polls: dict[Queue, _Poll] = {}
+        """At most `MAX_LANES`."""
 
     def wait_s(self, queue: Queue, since: float, every_s: float) -> float:
         """The time until the next poll of a queue, for a claimer that knows it as of `since`."""
-        last = self._last.get(queue)
+        last = self.polls.get(queue)
         now = time.monotonic()
         shared = last.began + every_s if last is not None else now
         return (shared if shared > now else since + every_s) - now
 
     async def poll(self, queue: Queue, since: float) -> tuple[bool, float]:
         """Whether the queue has work, and when the poll began, which is after `since`."""
-        last = self._last.get(queue)
+        last = self.polls.get(queue)
         if last is None or last.began <= since or last.failed:
-            if len(self._last) >= MAX_LANES:
-                self._last.clear()
-            last = self._last[queue] = _Poll(asyncio.ensure_future(self._has_work(*queue)))
+            if len(self.polls) >= MAX_LANES:
+                self.polls.clear()
+            last = self.polls[queue] = _Poll(asyncio.ensure_future(self._has_work(*queue)))
         return await asyncio.shield(last.answer), last.began
 
     async def _has_work(self, lane: str, namespace: str | None) -> bool:
