@@ -1,4 +1,6 @@
-"""A process without supervision works again after a restart of the server, or it is noticed."""
+"""A process without supervision is active again after a restart of the server, or the check
+fails.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ RESTARTS = ((10, 11), (60, 61))
 
 
 def evidence(answered: tuple[int, ...], *notes: tuple[str, int]) -> Evidence:
-    """A worker with answers at these seconds and what befell it, another that is always at work,
-    and two restarts.
+    """A worker with answers at these seconds and its faults, a worker that is always active, and
+    two restarts.
     """
     history = History([], [], [])
     for down, up in RESTARTS:
