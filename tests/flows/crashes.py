@@ -17,13 +17,13 @@ from flowfabric.plan import Applied
 
 
 class Firings:
-    """How often each group fired since it was last reset: never more than once."""
+    """Checks that each group fires at most once between resets."""
 
     def __init__(self) -> None:
         self.fired: set[GroupKey] = set()
 
     def watch(self, engine: Engine, kind: type[Cascade] = Cascade) -> Engine:
-        """From now on this engine's ends are seen to by that kind of cascade."""
+        """Replaces the cascade of this engine by one of that kind."""
         cascade = engine.parts.core.cascade = kind(
             engine.store, engine.parts.core.wake_parent, engine.parts.core.telemetry
         )
@@ -58,7 +58,7 @@ class Firings:
 
 
 class Dead(Cascade):
-    """Of a process that was killed right after its commit."""
+    """The cascade of a process that was killed right after its commit."""
 
     async def ended(self, idents: Any) -> Cascaded:  # type: ignore[override]
         return Cascaded()

@@ -1,4 +1,4 @@
-"""Flows, told a second time in plain Python, on top of the specification of executions."""
+"""The specification of flows in plain Python, on top of that of executions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Edge:
 
 @dataclass
 class Group:
-    """`k` 0 means all. Losers are `owed` a cancel from when it fires until they have it."""
+    """`k` 0 means all. Losers are `owed` a cancel from the firing until they have it."""
 
     flow: UUID
     k: int = 0
@@ -42,8 +42,8 @@ class Group:
 
 
 class Flows(Fleet):
-    """`how` is what becomes of ends: heard at once, unheard because the process died, or heard but
-    for the losers.
+    """`how` says how ends are handled: at once, not because the process died, or without cancelling
+    the losers.
     """
 
     def __init__(self, *said: Any) -> None:
@@ -82,7 +82,7 @@ class Flows(Fleet):
     def late_edge(
         self, flow: UUID, lane: str, name: UUID, up: ExecutionId, down: ExecutionId
     ) -> int:
-        """A new member that an old one waits for from now on."""
+        """A new member that an old one waits for."""
         self.create(up, lane, "default", 0, "", NO_POLICY, None)
         self.flow_of[up] = flow
         self.edges[name] = Edge(up, down)

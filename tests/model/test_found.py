@@ -1,4 +1,4 @@
-"""What the machine found, told as short plain stories."""
+"""Regressions found by the model tests."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def waits(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
-    """One execution under a lease of ann that lasts a second."""
+    """An execution leased to ann for a second."""
     bench.do(ops.create(IDENT, "one", "a", 0, "", policy, None))
     bench.do(ops.claim("one", GPU, "ann", 1_000, of="a"))
     return bench.handles[-1]
 
 
 def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
-    """Only a suspended execution has an answer of its own; every other phase that is not runnable
-    has this one.
+    """Only a suspended execution has its own answer; every other phase that is not runnable has
+    this one.
     """
     leased(bench)
     answer = bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
@@ -77,9 +77,7 @@ def test_own_reclaim_grant_does_not_stand_in_the_way_of_resuming(bench: Bench) -
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marked: bool) -> None:
-    """Whether anybody had noticed the expiry before the takeover makes no difference to the old
-    holder.
-    """
+    """The answer to the old holder does not depend on a mark of the expiry before the takeover."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     if marked:
@@ -92,9 +90,7 @@ def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marke
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -> None:
-    """With a limit of 0 the first loss is fatal, however the execution would have been
-    taken over.
-    """
+    """With a limit of 0 the first loss is fatal for every kind of takeover."""
     leased(bench, Policy(losses=0))
     bench.to(bench.clock() + 1_000)
     if marked:
@@ -105,7 +101,7 @@ def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -
 
 @pytest.mark.parametrize("outside", ["cancel", "expire"])
 def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) -> None:
-    """The late holder is refused either way; the end that came in between stands, told once."""
+    """The late holder is refused either way; the end in between is final and has one event."""
     old = leased(bench, Policy(deadline=1_000))
     bench.to(bench.clock() + 1_000)
     other = (
@@ -118,8 +114,8 @@ def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) ->
 
 
 def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
-    """Where the policy says nothing, what the call says counts; so it does in the specification
-    that was copied for a race.
+    """Without a limit in the policy the call's limit counts, also in the copied specification of a
+    race.
     """
     leased(bench)
     bench.race(ops.revoke(IDENTS[1]), ops.change_priority(IDENTS[1], 3))
@@ -129,7 +125,7 @@ def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
 
 
 def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Bench) -> None:
-    """The claim takes on what the one who comes too late had put off."""
+    """The claim takes the execution that the late caller had delayed."""
     old = leased(bench)
     bench.do(ops.delay(old, bench.clock()))
     bench.do(ops.promote(IDENT))
@@ -140,9 +136,7 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
 def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
     bench: Bench,
 ) -> None:
-    """What ran out was revoked, too late for the claim to take it and before anybody asked why it
-    could not end.
-    """
+    """An expired lease was revoked after the claim and before the read of the reason."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     bench.race(
@@ -152,9 +146,7 @@ def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
 def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str) -> None:
-    """Neither going back to the lane nor ending for too many losses raises the epoch; the lease
-    still ran out.
-    """
+    """A requeue and an end for too many losses do not raise the epoch; the lease still expired."""
     old = leased(bench, Policy(losses=0 if how == "ended" else 1))
     bench.to(bench.clock() + 1_000)
     bench.do(ops.mark(IDENT))
@@ -164,7 +156,7 @@ def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str
 
 
 def test_held_lane_grants_nothing(bench: Bench) -> None:
-    """Neither a grant, nor a resumption, nor a reclaim, until it is active again."""
+    """No grant, no resumption and no reclaim until it is active again."""
     leased(bench)
     bench.to(bench.clock() + 1_000)
     bench.do(ops.issue_reclaim_grant(IDENT, "bob", GPU, 500))
@@ -187,7 +179,7 @@ def asked(until: Condition = Single("a"), **said: Any) -> Asked:  # noqa: B008
 def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
     waits: Bench, closes_first: bool
 ) -> None:
-    """A signal that had read it while it was open looks again."""
+    """A signal that read it while open reads it again."""
     waits.do(sops.suspend(leased(waits), asked()))
     assert isinstance(waits.spec, Suspends)
     signal = sops.deliver(IDENT, BOX, waits.spec.boxes[BOX].token, SIGNAL)
@@ -197,7 +189,7 @@ def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
 
 @pytest.mark.parametrize("early", [False, True])
 def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool) -> None:
-    """Under one key, whether it suspends or finds that enough has arrived."""
+    """Under one key, whether it suspends or finds the condition satisfied."""
     held = leased(waits)
     said: dict[str, Any] = {}
     if early:
@@ -211,7 +203,7 @@ def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool
 
 @pytest.mark.parametrize("store", ["memory", "sqlite-memory", "postgres"])
 def test_killed_cascade_skips_nothing_beyond_the_group_that_fired(store: str) -> None:
-    """What depends on the skipped execution waits for the repair."""
+    """Dependents of the skipped execution wait for the repair."""
     machine = flow_machine_on(store)()
     try:
         machine.start(kind="quorum")

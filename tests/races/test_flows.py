@@ -58,7 +58,7 @@ async def held(engine: Engine, graph: Graph) -> list[Handle]:
 
 
 async def settled(several: list[Engine], clock: ManualClock) -> None:
-    """What a round may have left to the reconciler is done too."""
+    """Includes work that a round may have left to the reconciler."""
     for engine in several:
         await engine.parts.core.cascade.finish()
     clock.advance(1_000)
@@ -197,7 +197,7 @@ async def test_two_headers_at_once_cancel_once(
 
 
 async def added(engine: Engine, args: AddExecutionToFlowArgs) -> Any:
-    """Who loses three times in a row is told to try again, and does."""
+    """Repeats the call that was refused after three lost tries."""
     async with patient(10):
         while True:
             with suppress(Contention):

@@ -1,4 +1,4 @@
-"""What is wrong while a run is under way ends it; its followers and schedules are checked."""
+"""A violation during a run ends it; its followers and schedules are checked."""
 
 from __future__ import annotations
 
