@@ -18,7 +18,7 @@ from .sound import Tables, alter, ident_of, rows_of, run_of
 EXEC = "ff_exec_core"
 
 
-def test_a_run_that_is_forgotten_is_judged_by_what_was_told_of_it(
+def test_a_removed_run_is_judged_by_its_events(
     sound: tuple[Tables, History],
 ) -> None:
     seen = Evidence.of(*sound)

@@ -154,7 +154,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
-def test_what_nobody_heard_may_be_either(
+def test_a_call_without_an_answer_may_have_either_outcome(
     sound: tuple[Tables, History], change: Callable[[Tables, History], None]
 ) -> None:
     tables, history = deepcopy(sound)

@@ -87,7 +87,7 @@ async def quiet(engine: Engine, clock: ManualClock) -> None:
         await loops.run_once()
 
 
-async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
+async def test_quorum_with_unapplied_edges_is_not_decided(
     engine: Engine, clock: ManualClock
 ) -> None:
     """With fewer edges than the quorum needs it cannot be met yet, but no end decides it."""
@@ -178,7 +178,7 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     assert await graph.state(members[2]) == "cancelled"
 
 
-async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
+async def test_losers_of_a_second_firing_are_cancelled_too(
     engine: Engine, clock: ManualClock
 ) -> None:
     """Between the cancel of the losers and its record everything is replayed, and the group fires
@@ -217,7 +217,7 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
 
 @pytest.mark.parametrize("first", ["child", "upstream"])
 @pytest.mark.meets("flow", "replay")
-async def test_failure_in_the_very_moment_of_a_replay_counts(
+async def test_failure_in_the_millisecond_of_a_replay_counts(
     engine: Engine, clock: ManualClock, first: str
 ) -> None:
     """The old failure does not count again, a new one does, also within one millisecond."""

@@ -216,7 +216,7 @@ async def test_executions_left_lost_are_not_counted(
     assert await state(engine, ident) == "READY"
 
 
-async def test_the_trimmer_forgets_keys_and_walks_every_lane(
+async def test_the_trimmer_removes_keys_and_walks_every_lane(
     engine: Engine, clock: ManualClock
 ) -> None:
     for lane in ("a", "b", "c"):

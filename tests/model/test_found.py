@@ -46,7 +46,7 @@ def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
     return bench.handles[-1]
 
 
-def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
+def test_resuming_a_leased_execution_is_not_leaseable(bench: Bench) -> None:
     """Only a suspended execution has its own answer; every other phase that is not runnable has
     this one.
     """
@@ -76,7 +76,7 @@ def test_own_reclaim_grant_does_not_stand_in_the_way_of_resuming(bench: Bench) -
 
 
 @pytest.mark.parametrize("marked", [False, True])
-def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marked: bool) -> None:
+def test_late_call_is_lease_expired_after_a_resumption(bench: Bench, marked: bool) -> None:
     """The answer to the old holder does not depend on a mark of the expiry before the takeover."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
@@ -124,7 +124,7 @@ def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
     assert isinstance(bench.do(ops.reclaim(IDENT, "bob", 1_000, 0)), ReclaimCapExceeded)
 
 
-def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Bench) -> None:
+def test_end_beside_a_claim_is_refused_by_the_state_after_the_claim(bench: Bench) -> None:
     """The claim takes the execution that the late caller had delayed."""
     old = leased(bench)
     bench.do(ops.delay(old, bench.clock()))
@@ -133,7 +133,7 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
     assert (refused.code, works[0].execution_id) == ("lease_conflict", IDENT)
 
 
-def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
+def test_a_revocation_between_a_claim_and_the_reason_of_the_refused_end(
     bench: Bench,
 ) -> None:
     """An expired lease was revoked after the claim and before the read of the reason."""
@@ -145,7 +145,7 @@ def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
 
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
-def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str) -> None:
+def test_late_call_is_lease_expired_without_a_takeover(bench: Bench, how: str) -> None:
     """A requeue and an end for too many losses do not raise the epoch; the lease still expired."""
     old = leased(bench, Policy(losses=0 if how == "ended" else 1))
     bench.to(bench.clock() + 1_000)
@@ -176,9 +176,7 @@ def asked(until: Condition = Single("a"), **said: Any) -> Asked:  # noqa: B008
 
 
 @pytest.mark.parametrize("closes_first", [False, True])
-def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
-    waits: Bench, closes_first: bool
-) -> None:
+def test_signal_to_a_closed_waitpoint_ends_no_wait(waits: Bench, closes_first: bool) -> None:
     """A signal that read it while open reads it again."""
     waits.do(sops.suspend(leased(waits), asked()))
     assert isinstance(waits.spec, Suspends)
@@ -188,7 +186,7 @@ def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool) -> None:
+def test_concurrent_suspends_under_one_key_have_one_answer(waits: Bench, early: bool) -> None:
     """Under one key, whether it suspends or finds the condition satisfied."""
     held = leased(waits)
     said: dict[str, Any] = {}

@@ -209,7 +209,7 @@ async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> Non
     assert await deadlocks(options) == 0
 
 
-async def test_the_same_keys_taken_by_everybody(options: Options, clock: ManualClock) -> None:
+async def test_concurrent_creates_under_the_same_keys(options: Options, clock: ManualClock) -> None:
     """A key and its execution are written together; the second caller gets the first execution."""
     keys = [f"key-{n}" for n in range(40)]
     async with engines(options, STORES, clock) as several:

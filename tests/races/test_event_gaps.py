@@ -224,7 +224,7 @@ async def commits_go_through(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("before", ["nothing", "something", "something trimmed"])
-async def test_a_subscription_begins_before_what_is_under_way(before: str) -> None:
+async def test_a_subscription_begins_before_open_transactions(before: str) -> None:
     options = clean_database()
     async with engines(options, 1) as (engine,), writers(options.url, 3) as (old, slow, fast):
         if before != "nothing":
@@ -255,7 +255,7 @@ async def _trim_all(engine: Engine) -> None:
     )
 
 
-async def test_a_subscription_that_cannot_wait_any_longer_begins_too_early(
+async def test_a_subscription_at_its_time_limit_begins_too_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It receives events twice, and loses none."""
@@ -288,7 +288,7 @@ class HeldBack:
         return self._connection.transaction()
 
 
-async def test_what_one_reader_found_out_is_not_applied_to_an_older_page_of_another() -> None:
+async def test_known_gaps_of_one_reader_do_not_apply_to_an_older_page_of_another() -> None:
     """Readers share their knowledge of gaps; a page that was read before the gap was filled lacks
     the event that filled it.
     """
@@ -322,7 +322,7 @@ async def test_a_reader_that_waits_at_a_gap_holds_no_connection() -> None:
         assert len(await reading) == 2
 
 
-async def test_a_reader_goes_on_as_soon_as_a_gap_is_dead() -> None:
+async def test_a_reader_continues_as_soon_as_a_gap_is_dead() -> None:
     options = clean_database()
     async with engines(options, 1) as (engine,), writers(options.url, 2) as (slow, fast):
         await slow.draw()

@@ -105,7 +105,7 @@ async def test_sixteen_upstreams_ending_at_once_count_exactly(
 
 
 @both
-async def test_of_sixteen_at_once_one_is_enough_and_the_child_goes_on_once(
+async def test_of_sixteen_concurrent_ends_one_releases_the_child_once(
     kind: str, clock: ManualClock, tmp_path: Path
 ) -> None:
     async with two(kind, clock, tmp_path) as several:

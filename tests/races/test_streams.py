@@ -171,7 +171,7 @@ async def end(
         await ENDINGS[how](engine, who, handle, clock)
 
 
-async def test_after_the_end_was_seen_nothing_comes(clock: ManualClock, options: Options) -> None:
+async def test_no_frame_follows_the_end_of_a_stream(clock: ManualClock, options: Options) -> None:
     async with engines(options, 4, clock) as (first, second, ender, reader):
         handles = await hold(first, STREAMS)
         told: dict[ExecutionId, set[str]] = {who: set() for who in handles}

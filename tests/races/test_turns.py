@@ -105,7 +105,7 @@ def check_taken(world: Snapshot, taken: Taken) -> None:
     assert len(set(told.values())) > 2, "too few took part for this to be a race"
 
 
-async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualClock) -> None:
+async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(clock: ManualClock) -> None:
     taken = Taken()
     racers: tuple[tuple[str, Racer], ...] = (
         ("success", lambda e, _, h: taken.turn(e, h, "turner", b"turn")),

@@ -184,7 +184,7 @@ def test_a_late_write_to_what_was_removed_is_caught(sound: tuple[Tables, History
     assert [v.invariant for v in found] == ["late accepted"]
 
 
-def test_without_retention_what_is_gone_is_lost(sound: tuple[Tables, History]) -> None:
+def test_without_retention_a_removed_execution_is_lost(sound: tuple[Tables, History]) -> None:
     tables, history = removed(sound, kept_ms=500)
     history.notes.pop()
     assert "I1" in {violation.invariant for violation in check(Evidence.of(tables, history))}
