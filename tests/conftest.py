@@ -43,7 +43,8 @@ difference.
 """
 
 
-SQL_ENGINES = ("sqlite-file", "postgres")
+SQL_STORES = {"engine": ("sqlite-file", "postgres"), "store": ("sqlite", "postgres")}
+"""By the name of the parameter."""
 ON_ONE_SQL_STORE = tuple(
     f"tests/{folder}/"
     for folder in ("engine", "loops", "middleware", "remote", "sdk", "server", "stories")
@@ -66,11 +67,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     model and the tests of one store are not affected.
     """
     for item in items:
-        kind = getattr(item, "callspec", None) and item.callspec.params.get("engine")
-        if kind in SQL_ENGINES and item.nodeid.startswith(ON_ONE_SQL_STORE):
-            name = item.nodeid.replace(kind, "")
-            if SQL_ENGINES[crc32(name.encode()) % 2] != kind:
-                item.add_marker(pytest.mark.nightly)
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        for parameter, stores in SQL_STORES.items():
+            kind = params.get(parameter)
+            if kind in stores and item.nodeid.startswith(ON_ONE_SQL_STORE):
+                name = item.nodeid.replace(kind, "")
+                if stores[crc32(name.encode()) % 2] != kind:
+                    item.add_marker(pytest.mark.nightly)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -77,7 +77,9 @@ def sequences_until_caught(
 
 LONG_SEARCHES = {
     "another_namespaces_work_is_let_go",
+    "failed_ones_are_forgotten_as_soon_as_others",
     "late_results_taken",
+    "own_retention_ignored",
 }
 """Found after many sequences, and each has tests of its own."""
 
