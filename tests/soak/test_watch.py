@@ -64,7 +64,7 @@ def test_rows_that_break_an_invariant_end_the_run(
 ) -> None:
     tables = deepcopy(sound[0])
     alter(tables, "ff_exec_core", DONE, terminal_outcome="failed", public_state="failed")
-    case = SimpleNamespace(url="sqlite:///nowhere", tables=lambda: tables)
+    case = SimpleNamespace(url=f"sqlite:///{tmp_path}/none.db", tables=lambda: tables)
     run = SimpleNamespace(folder=tmp_path, case=case, fleet=SimpleNamespace(faults=[]))
     watch = Soak(60.0, ())
     watch.look(cast(Run, run))
