@@ -15,7 +15,7 @@ from flowfabric.model.waitpoint import Condition, Single, Suspended
 from . import ops
 from . import suspend_ops as sops
 from .bench import Bench
-from .flow_machine import flow_machine_on
+from .flow_machine import FlowMachine, flow_machine_on
 from .machine import GPU, IDENTS
 from .shapes import NO_POLICY, Held, Policy
 from .suspend_shapes import Asked, Sent
@@ -199,13 +199,19 @@ def test_concurrent_suspends_under_one_key_have_one_answer(waits: Bench, early: 
     assert isinstance(waits.do(suspend), Suspended) != early
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite-memory", "postgres"])
-def test_killed_cascade_skips_nothing_beyond_the_group_that_fired(store: str) -> None:
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+def quorum(request: pytest.FixtureRequest) -> Iterator[FlowMachine]:
+    machine = flow_machine_on(request.param)()
+    machine.start(kind="quorum")
+    yield machine
+    machine.teardown()
+
+
+def test_killed_cascade_skips_nothing_beyond_the_group_that_fired(quorum: FlowMachine) -> None:
     """Dependents of the skipped execution wait for the repair."""
-    machine = flow_machine_on(store)()
-    try:
-        machine.start(kind="quorum")
-        machine.crash(ends=[(2, "next"), (1, "cancel")], how="unheard")
-        machine.crash(ends=[(0, "cancel")], how="halfway")
-    finally:
-        machine.teardown()
+    quorum.crash(ends=[(2, "next"), (1, "cancel")], how="unheard")
+    quorum.crash(ends=[(0, "cancel")], how="halfway")
+
+
+def test_killed_call_does_not_claim_what_its_end_released(quorum: FlowMachine) -> None:
+    quorum.crash(ends=[(2, "good"), (1, "next"), (1, "next"), (0, "bad")], how="halfway")
