@@ -112,8 +112,8 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
 
 
 async def listening(store: PostgresStore) -> None:
-    """A store that begins to listen rings once, for it may have missed something. No test counts
-    what that sets off.
+    """A store wakes all waiters once when it begins to listen. No test counts the effects of
+    that.
     """
     async with patient(30):
         while not (store.options.pooler or store.notifier.is_listening):  # noqa: ASYNC110
@@ -162,7 +162,7 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) ->
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
-    """The engine on each store, with a clock that stands still and no loops running."""
+    """The engine on each store, with a clock that does not move and without loops."""
     made = make_engine(request.param, clock, tmp_path)
     yield made
     asyncio.run(made.close())

@@ -98,9 +98,7 @@ async def claim(
 async def running(
     engine: Engine, by: ClaimPolicy | None = None, **said: Any
 ) -> tuple[ExecutionId, Handle]:
-    """A new execution in the hands of a worker. Alone on its lane unless the test put
-    others there.
-    """
+    """A new execution leased to a worker. Alone on its lane unless the test put others there."""
     ident = await create(engine, **said)
     by = by or worker(namespace=said.get("namespace", "default"))
     handle = await claim(engine, by, lane=said.get("lane_id", LANE))
@@ -266,7 +264,7 @@ def other_uuid() -> UUID:
 
 
 def lease_label(engine: Engine) -> str:
-    """How the composite name of a lease begins."""
+    """The start of the composite name of a lease."""
     return "pg" if engine.backend_label == "postgres" else engine.backend_label
 
 

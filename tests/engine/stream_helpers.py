@@ -90,14 +90,14 @@ async def meta(engine: Engine, ident: ExecutionId, attempt: int = 0) -> StreamMe
 async def tailing(
     engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any
 ) -> asyncio.Task[StreamFrames]:
-    """A tail that has looked, found nothing and gone to sleep."""
+    """A tail that found nothing and sleeps."""
     tail = asyncio.create_task(engine.tail_stream(ident, attempt, **{"block_ms": 30_000, **said}))
     await asleep(engine, ident)
     return tail
 
 
 async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
-    """Until so many have gone to sleep on a stream of this execution."""
+    """Until so many sleep on a stream of this execution."""
     async with patient(SOON_S):
         while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)

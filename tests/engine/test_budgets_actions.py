@@ -437,7 +437,7 @@ async def test_refusal_and_consequence_are_one_commit(
 async def test_room_made_just_before_the_consequence_is_used(
     engine: Engine, action: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would wait for room that is there already, and nobody would tell it."""
+    """Otherwise it would wait for a release that has happened already."""
     ident, other = await budget(engine, {"t": 10}, on_hard_limit=action), new_id()
     await spend(engine, ident, other, t=9)
     who, handle = await running(engine)

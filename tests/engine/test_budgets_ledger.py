@@ -1,6 +1,4 @@
-"""Accounts of executions, giving back, starting anew, and what is told of counters that contradict
-each other.
-"""
+"""Accounts of executions, releases, resets, and the report of contradicting counters."""
 
 from __future__ import annotations
 

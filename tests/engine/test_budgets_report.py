@@ -129,7 +129,7 @@ async def test_zero_makes_the_row_and_says_no_more(engine: Engine) -> None:
 
 
 async def test_a_budget_that_was_never_made_is_not_found_and_counts_nothing(engine: Engine) -> None:
-    """A mistyped id would otherwise take whatever is reported, and stop nobody."""
+    """A mistyped id would otherwise accept every report and limit nothing."""
     ident = uuid4()
     who, handle = await running(engine)
     before = await dump(engine)

@@ -295,7 +295,7 @@ async def test_a_closed_memory_engine_says_so_and_ends_its_subscriptions() -> No
 
 
 class Failing:
-    """A cursor whose disk is gone for some statements."""
+    """A cursor whose disk fails for some statements."""
 
     def __init__(self, real: Any, *words: str) -> None:
         self._real, self._words = real, words

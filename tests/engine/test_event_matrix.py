@@ -1,5 +1,5 @@
-"""Who writes which events: suspensions, signals, time limits and flows. `test_lifecycle_events` has
-the rest.
+"""The events of each operation: suspensions, signals, time limits and flows.
+`test_lifecycle_events` has the rest.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ async def test_acking_matches_the_whole_id(engine: Engine) -> None:
 
 
 async def owing(engine: Engine, graph: Graph, *names: str, **said: Any) -> None:
-    """A header that somebody began: the flow is cancelled, its members are owed and still live."""
+    """An unfinished header: the flow is cancelled, its members are owed and not cancelled yet."""
     values = {
         "requested_at_ms": 0,
         "requester": "",

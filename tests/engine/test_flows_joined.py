@@ -1,5 +1,5 @@
-"""An execution that joins a flow after its claim, by another process: its end is heard at once all
-the same.
+"""The end of an execution that joined a flow after its claim, by another process, is handled at
+once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What can no longer run is skipped, and so is what waits for it; and what a blocked execution may
-ask.
+"""Executions that cannot run any more are skipped, with their dependents; and the calls of a
+blocked execution.
 """
 
 from __future__ import annotations

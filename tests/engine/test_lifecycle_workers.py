@@ -1,4 +1,4 @@
-"""The worker registry: who says it is alive, for how long, and what waits for whom."""
+"""The worker registry: liveness of workers, and executions that wait for one."""
 
 from __future__ import annotations
 

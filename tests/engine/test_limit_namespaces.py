@@ -228,7 +228,9 @@ async def test_what_is_attached_is_listed_by_namespace(
 
 
 async def test_claims_behind_two_namespaces_limits(engine: Engine) -> None:
-    """Both wait in one lane, each under its own quota: a full one hides nobody of the other."""
+    """Both wait in one lane, each under its own quota: a full one hides no execution of the
+    other.
+    """
     _, of_quota = await theirs(engine)
     mine = await quota(engine, cap=1)
     for limit in (of_quota, mine):

@@ -1,6 +1,4 @@
-"""Limits of budgets and quotas are changed: what that lets go, what it stops, and what is told of
-it.
-"""
+"""Changed limits of budgets and quotas: released and blocked executions, and events."""
 
 from __future__ import annotations
 

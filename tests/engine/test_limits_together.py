@@ -1,4 +1,4 @@
-"""Limits from end to end: attached, met by a claim, explained, and gone again."""
+"""Limits from end to end: attached, applied to a claim, explained, and detached."""
 
 from __future__ import annotations
 

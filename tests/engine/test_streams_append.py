@@ -1,5 +1,5 @@
-"""Appending to the stream of an attempt: who may, what is refused and in which order, and what a
-frame looks like afterwards.
+"""Appending to the stream of an attempt: permission, refusals and their order, and the stored
+frame.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ async def test_one_that_waits_for_a_claim_that_never_comes_ends_with_the_executi
 
 
 async def test_a_lease_that_is_lost_and_found_is_no_end(engine: Engine, clock: ManualClock) -> None:
-    """The same attempt goes on under another lease; also for one who wants no other attempt."""
+    """The same attempt continues under another lease; also for a follower of that attempt only."""
     await seed(engine)
     ident, handle = await running(engine)
     followers = [Follower(engine, ident), Follower(engine, ident, later_attempts=False)]

@@ -41,7 +41,7 @@ async def summary(engine: Engine, ident: ExecutionId) -> SummaryDocument:
 
 
 async def spoil(engine: Engine, ident: ExecutionId, document: str) -> None:
-    """Somebody else wrote into the database."""
+    """Damages the row in the database."""
     values = {
         "partition_key": ident.partition_index,
         "execution_id": ident.uuid,

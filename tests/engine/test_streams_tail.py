@@ -146,7 +146,7 @@ ENDS: dict[str, tuple[Step, Step, str]] = {
 
 
 async def started(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, Handle, str]:
-    """An execution with every limit of time, which has said something; and where that ends."""
+    """An execution with every time limit, which has written frames; and its end."""
     ident, handle = await running(engine, policy=TIMED, execution_deadline_at=clock() + IN_MS)
     return ident, handle, (await say(engine, handle, "a"))[0].frame_id
 

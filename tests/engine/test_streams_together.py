@@ -24,7 +24,7 @@ from .stream_helpers import answers, begun, frame, frames, ids, meta, patch, ris
 
 
 class Commits:
-    """The plans sent to the store; it can be told to hold them back."""
+    """The plans sent to the store; it can hold them back."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[Plan] = []

@@ -46,7 +46,7 @@ async def take(following: Subscription[Any], count: int) -> list[Any]:
 async def silent(
     engine: Engine, following: Subscription[Any], channel: str = "ff_completion_event"
 ) -> bool:
-    """Nothing more to see: the reader has gone to sleep on its channel instead of returning."""
+    """No more events: the reader sleeps on its channel instead of returning."""
     task = asyncio.ensure_future(anext(following))
     await asyncio.wait(
         (task, asyncio.ensure_future(parked(engine, channel))), return_when=asyncio.FIRST_COMPLETED

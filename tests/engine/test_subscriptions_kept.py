@@ -41,7 +41,7 @@ PARTITIONS = (0, 7, 128, 255)
 
 
 async def busy_life(engine: Engine, partition: int) -> Any:
-    """An execution that is told of on every channel."""
+    """An execution with events on every channel."""
     parked = await park(engine, made={"execution_id": new_id(partition)})
     await signal(engine, parked)
     await engine.change_priority(ChangePriorityArgs(execution_id=parked.ident, new_priority=3))

@@ -1,6 +1,4 @@
-"""What is stored of a token opens nothing: a digest, from which nobody gets it back; the key that
-signed it makes it again.
-"""
+"""A stored digest does not reveal its token; the key that signed the token mints it again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An attempt is parked, signalled and goes on: the vectors, epochs and events at each step, and who
-is refused meanwhile.
+"""An attempt suspends, is signalled and resumes: the vectors, epochs and events of each step, and
+the refusals meanwhile.
 """
 
 from __future__ import annotations

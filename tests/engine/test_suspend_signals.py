@@ -1,6 +1,4 @@
-"""Signals: doubles, limits, who may send one and to whom, approvals, and what the worker sees of
-them.
-"""
+"""Signals: duplicates, limits, senders, approvals, and what the worker receives."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Who leads: a lease on a row, by the server's clock, that a leader gives up by itself when it is
-not answered.
+"""The election: a lease on a row, by the server's clock, that a leader resigns when it gets no
+answer.
 """
 
 from __future__ import annotations
