@@ -60,7 +60,7 @@ class Firings:
 class Dead(Cascade):
     """The cascade of a process that was killed right after its commit."""
 
-    async def ended(self, idents: Any) -> Cascaded:  # type: ignore[override]
+    async def _run(self, idents: Sequence[ExecutionId]) -> Cascaded:
         return Cascaded()
 
 
