@@ -93,7 +93,7 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
     "policy", [EdgePolicy.any_of(), EdgePolicy.quorum(1)], ids=["any_of", "quorum"]
 )
 @pytest.mark.meets("flow", "quorum", "cancel")
-async def test_siblings_are_cancelled_right_away_by_whoever_fired_the_group(
+async def test_siblings_are_cancelled_in_the_call_that_fires_the_group(
     engine: Engine, policy: EdgePolicy
 ) -> None:
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})

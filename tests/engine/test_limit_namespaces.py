@@ -100,7 +100,7 @@ async def test_what_is_reported_by_another_namespace_is_not_counted_and_never_ac
     await sound(engine)
 
 
-async def test_reports_of_two_namespaces_that_come_together_are_told_apart(engine: Engine) -> None:
+async def test_concurrent_reports_of_two_namespaces_are_counted_apart(engine: Engine) -> None:
     ident, _ = await theirs(engine)
     mine, own = await create(engine), await create(engine, namespace="theirs")
     told = await asyncio.gather(

@@ -188,7 +188,7 @@ async def test_another_interval_begins_now(engine: Engine, clock: ManualClock) -
     assert (await status(engine, ident)).next_reset_at is None
 
 
-async def test_whoever_was_not_released_when_the_limits_were_changed_goes_on_later(
+async def test_executions_not_released_at_a_change_of_limits_continue_later(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND)
@@ -248,7 +248,7 @@ async def test_a_lowered_quota_counts_from_the_next_claim(engine: Engine) -> Non
     await sound(engine)
 
 
-async def test_what_was_held_back_by_hand_goes_on_as_far_as_there_is_room(engine: Engine) -> None:
+async def test_executions_blocked_by_hand_continue_as_far_as_there_is_room(engine: Engine) -> None:
     ident = await quota_lane(engine, cap=1)
     made = await several(engine, 4)
     await take(engine)

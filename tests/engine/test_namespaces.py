@@ -314,7 +314,7 @@ async def test_a_claim_for_all_parks_in_each(engine: Engine, clock: ManualClock)
 # ---- waiting
 
 
-async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
+async def test_a_waiting_claim_wakes_for_its_namespace(engine: Engine) -> None:
     waiting = {
         namespace: asyncio.ensure_future(
             engine.claim(LANE, (), worker(n, max_wait_ms=LONG_MS, namespace=namespace))

@@ -249,7 +249,7 @@ async def test_a_tail_of_what_does_not_come_ends_with_its_time(
         assert caught.value.entity == what
 
 
-async def test_who_follows_what_is_not_there_is_told_at_once(engine: Engine) -> None:
+async def test_following_a_missing_stream_is_refused_at_once(engine: Engine) -> None:
     with pytest.raises(NotFound) as caught:
         await anext(engine.follow_stream(new_id()))
     assert caught.value.entity == "execution"

@@ -224,7 +224,9 @@ async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatc
     assert await texts(engine, ident) == ["first", *(str(n) for n in range(6))]
 
 
-async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_known_streams_is_bounded(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_writer, "MAX_STREAMS", 3)
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
