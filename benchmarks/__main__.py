@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def _loop_factory(store: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """On Postgres everybody runs on uvloop, as the peers do; on SQLite the work is elsewhere."""
+    """On Postgres all run on uvloop, as the peers do; on SQLite the event loop has little work."""
     if store != "postgres" or find_spec("uvloop") is None:
         return None
     import uvloop

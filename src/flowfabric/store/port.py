@@ -212,7 +212,7 @@ class Store(Protocol):
         """The longest write transaction, where other programs write to the same server."""
 
     def maintain(self) -> Awaitable[int]:
-        """Starts to reclaim space that commits left behind, if that is worth it; how often."""
+        """Starts to reclaim the space of dead rows where that is worth it; returns how often."""
 
     def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
         """Whole tables, for verification."""

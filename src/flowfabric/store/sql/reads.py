@@ -19,7 +19,7 @@ from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 
 
 class Parameter(Protocol):
-    """Registers a value as the next parameter, and returns the text that stands for it."""
+    """Registers a value as the next parameter, and returns its placeholder."""
 
     def __call__(self, table: Table, column: str, value: Any) -> str: ...
 
@@ -135,7 +135,7 @@ def _behind_row(index: Index, table: Table, position: tuple[Any, ...], parameter
 
 
 def _behind(index: Index, table: Table, position: tuple[Any, ...], parameter: Parameter) -> str:
-    """Strictly behind a position. A bound on the first column makes the index start there."""
+    """Strictly after a position. A bound on the first column makes the index start there."""
 
     def test(column: str, how: str) -> str:
         return f"{column} {how} {parameter(table, column, values[column])}"
