@@ -40,8 +40,7 @@ _DECLARED = (
     *_of(
         "ff_exec_core",
         executions=index("execution_id", "partition_key", primary=True),
-        created=index("created_at_ms"),
-        oldest=index("created_at_ms, execution_id", served_by="created"),
+        oldest=index("created_at_ms, execution_id"),
         ready=index(
             "priority desc, created_at_ms, execution_id", "lane_id, namespace, gate", *_READY
         ),

@@ -626,7 +626,7 @@ CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 );
 
-CREATE INDEX ff_exec_core_created_idx ON ff_exec_core (created_at_ms);
+CREATE INDEX ff_exec_core_oldest_idx ON ff_exec_core (created_at_ms, execution_id);
 
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
