@@ -38,6 +38,9 @@ class Parameters(list[object]):
         self.append(value)
         return "?"
 
+    def among(self, table: Table, column: str, values: Sequence[object]) -> str:
+        return f"IN ({', '.join(self(table, column, value) for value in values)})"
+
 
 def _encoder(table: Table, column: str) -> Callable[[object], object]:
     return ENCODERS.get(table.kinds[column], _unchanged)

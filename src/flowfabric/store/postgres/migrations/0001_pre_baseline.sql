@@ -626,7 +626,9 @@ CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 );
 
-CREATE INDEX ff_exec_core_oldest_idx ON ff_exec_core (created_at_ms, execution_id);
+CREATE INDEX ff_exec_core_unowned_idx ON ff_exec_core (created_at_ms, execution_id) WHERE ownership_state != 'leased' AND ownership_state != 'lease_expired_reclaimable';
+
+CREATE INDEX ff_exec_core_suspended_executions_idx ON ff_exec_core (created_at_ms, execution_id) WHERE lifecycle_phase = 'suspended';
 
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
