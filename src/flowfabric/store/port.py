@@ -117,7 +117,7 @@ class Find(Struct, frozen=True):
     The rows come in the order of the columns `by`, which identify a row; `after` is a position in
     it. An index with this order is read from the position on, backwards if `descending`. Each row
     starts with a flag: true for a match, false for the last row examined, which comes last and only
-    if the bound was reached.
+    if the bound was reached. There is no bound if `examine` is None.
     """
 
     index: str
@@ -128,7 +128,7 @@ class Find(Struct, frozen=True):
     descending: bool = False
     after: tuple[Any, ...] | None = None
     limit: int = 100
-    examine: int = 1_000
+    examine: int | None = 1_000
 
     @property
     def is_in_order(self) -> bool:

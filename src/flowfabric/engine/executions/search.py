@@ -17,7 +17,7 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.search_filter import Position
-from flowfabric.engine.executions.search_pages import ALL, Examined, Query, Source, position_of
+from flowfabric.engine.executions.search_pages import Examined, Query, Source, position_of
 from flowfabric.engine.snapshots import load_rows
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
 from flowfabric.model.execution import Page
@@ -43,12 +43,13 @@ _BY_LANE = _FAILED
 class Reach(Struct, frozen=True):
     """How many rows a page examines.
 
-    `few`: the most rows of an index that is read whole. `flows`: the most flows of a parent whose
-    members are read one flow at a time. `steps`: executions that are examined by their time of
-    creation, step by step until the page is full.
+    `few`: the most rows of an index that is read whole; `members`: of a flow. `flows`: the most
+    flows of a parent whose members are read one flow at a time. `steps`: executions that are
+    examined by their time of creation, step by step until the page is full.
     """
 
-    few: int = 5_000
+    few: int = 2_000
+    members: int = 10_000
     flows: int = 50
     steps: tuple[int, ...] = (200, 2_000, 10_000)
 
@@ -106,7 +107,7 @@ class Search:
 
     def _members(self, flow: UUID) -> Source:
         group = {"partition_key": partition_of(flow, FLOW_PARTITIONS), "flow_id": flow}
-        return Source("members", self._reach.few, group)
+        return Source("members", self._reach.members, group)
 
     async def _walked(self, query: Query, where: ExecutionFilter) -> Page[ExecutionSummary]:
         """Walks the executions by their time of creation."""
@@ -131,7 +132,7 @@ class Search:
 
 
 def _held() -> list[Source]:
-    return [Source(index, ALL) for index in _HELD]
+    return [Source(index, None) for index in _HELD]
 
 
 def _group(index: str, lane: str | None) -> dict[str, str]:

@@ -18,15 +18,14 @@ from flowfabric.model.search import SUMMARY_COLUMNS, ExecutionFilter, ExecutionS
 from flowfabric.store.port import Condition, Find, Row
 
 BY = ("created_at_ms", "execution_id")
-ALL = 2**31 - 1
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 class Source(Struct, frozen=True):
-    """One group of an index, or all of it, of which so many rows are examined."""
+    """One group of an index, or all of it, of which so many rows are examined, or all rows."""
 
     index: str
-    examine: int
+    examine: int | None
     group: Mapping[str, Any] = {}
 
 

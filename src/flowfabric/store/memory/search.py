@@ -28,7 +28,7 @@ def find(tables: MemoryTables, read: Find) -> list[Row]:
     found = [row for row in examined if all(test(row) for test in tests)]
     found.sort(key=place, reverse=read.descending)
     hits = [(True, *(row[c] for c in read.columns)) for row in found[: read.limit]]
-    if len(examined) < read.examine:
+    if read.examine is None or len(examined) < read.examine:
         return hits
     return [*hits, (False, *(examined[-1][c] for c in read.columns))]
 

@@ -71,7 +71,10 @@ def tally_sql(read: Tally, parameter: Parameter) -> str:
 
 
 def find_sql(read: Find, parameter: Parameter) -> str:
-    """The examined rows once, then those that match and the last of them."""
+    """The first matches among the examined rows, then the last of the examined rows.
+
+    The inner limit keeps the planner from moving the conditions into the walk.
+    """
     index = INDEXES[read.index]
     table = TABLES[index.table]
     result = Index("", index.table, read.by, descending=read.by if read.descending else ())
@@ -82,20 +85,28 @@ def find_sql(read: Find, parameter: Parameter) -> str:
         (tests if read.is_in_order else wanted).append(behind)
     wanted += [_holds(condition, table, parameter) for condition in read.matches]
     walk = index_order(result) if read.is_in_order else whole_order(index)
-    some = _limited(f"{select(table, _read_by(read))}{_where(tests)}", walk, read.examine)
-    rows = f"{', '.join(read.columns)} FROM examined"
-    found = _limited(f"SELECT true AS hit, {rows}{_where(wanted)}", index_order(result), read.limit)
-    last = f"SELECT false AS hit, {rows} ORDER BY {walk} LIMIT 1 OFFSET {read.examine - 1:d}"
-    return (
-        f"WITH examined AS MATERIALIZED ({some}) "
-        f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
+    walked = f"FROM {table.name}{_where(tests)} ORDER BY {walk}"
+    bound = "" if read.examine is None else f" LIMIT {read.examine:d}"
+    shown = ", ".join(read.columns)
+    found = _limited(
+        f"SELECT true AS hit, {shown} FROM (SELECT {', '.join(_read_by(read))} {walked}{bound})"
+        f" AS e{_where(wanted)}",
+        index_order(result),
+        read.limit,
     )
+    if read.examine is None:
+        return found
+    last = f"SELECT false AS hit, {shown} {walked} LIMIT 1 OFFSET {read.examine - 1:d}"
+    if read.is_in_order:
+        by = ", ".join(read.by)
+        place = f"({by}) = (SELECT {by} {walked} LIMIT 1 OFFSET {read.examine - 1:d})"
+        last = f"SELECT false AS hit, {shown} FROM {table.name}{_where([*tests, place])}"
+    return f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
 
 
 def _read_by(read: Find) -> tuple[str, ...]:
-    index = INDEXES[read.index]
     compared = (column for condition in read.matches for column in columns_of(condition))
-    return tuple(dict.fromkeys((*read.columns, *read.by, *index.group, *index.order, *compared)))
+    return tuple(dict.fromkeys((*read.columns, *read.by, *compared)))
 
 
 def _group_tests(index: Index, group: Mapping[str, Any], parameter: Parameter) -> list[str]:

@@ -28,15 +28,15 @@ decode_rows = RowDecoder(DECODERS)
 
 
 class Parameters(list[object]):
-    """Encoded values, in the order of the question marks."""
+    """Encoded values, numbered from ?1."""
 
     def __call__(self, table: Table, column: str, value: object) -> str:
         self.append(_encoder(table, column)(value))
-        return "?"
+        return f"?{len(self)}"
 
     def text(self, value: str) -> str:
         self.append(value)
-        return "?"
+        return f"?{len(self)}"
 
     def among(self, table: Table, column: str, values: Sequence[object]) -> str:
         return f"IN ({', '.join(self(table, column, value) for value in values)})"
