@@ -84,6 +84,12 @@ _DECLARED = (
             _is("eligibility_state", "blocked_by_route"),
         ),
         limited=index("last_transition_at, execution_id", "", _RUNNABLE, _LIMITED),
+        blocked=index(
+            "last_transition_at, execution_id",
+            "",
+            _RUNNABLE,
+            Cond("eligibility_state", "in", ("blocked_by_operator", "blocked_by_lane_state")),
+        ),
         ended=index(
             "terminal_at_ms, execution_id",
             "lane_id",

@@ -29,6 +29,7 @@ _HELD = ("leased", "lost")
 """Every execution that a worker holds or has lost, as many as all workers have slots."""
 _FAILED = ("failed", "retained")
 _BY_STATE = {
+    PublicState.WAITING: ("ready", "routed", "blocked"),
     PublicState.DELAYED: ("delayed",),
     PublicState.RATE_LIMITED: ("limited",),
     PublicState.WAITING_CHILDREN: ("dependent",),

@@ -20,6 +20,9 @@ from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 
 
+_UNBOUNDED = 2**63 - 1
+
+
 class Parameter(Protocol):
     """Registers a value as the next parameter, and returns the text that stands for it."""
 
@@ -70,10 +73,11 @@ def tally_sql(read: Tally, parameter: Parameter) -> str:
     return f"SELECT {shown}, count(*) FROM ({some}) AS y GROUP BY {shown}"
 
 
-def find_sql(read: Find, parameter: Parameter) -> str:
+def find_sql(read: Find, parameter: Parameter, *, keeps_order: bool = False) -> str:
     """The first matches among the examined rows, then the last of the examined rows.
 
-    The inner limit keeps the planner from moving the conditions into the walk.
+    The inner limit keeps the planner from moving the conditions into the walk. `keeps_order`: the
+    dialect returns rows in the order of a subquery, and would sort them again if asked to.
     """
     index = INDEXES[read.index]
     table = TABLES[index.table]
@@ -86,13 +90,12 @@ def find_sql(read: Find, parameter: Parameter) -> str:
     wanted += [_holds(condition, table, parameter) for condition in read.matches]
     walk = index_order(result) if read.is_in_order else whole_order(index)
     walked = f"FROM {table.name}{_where(tests)} ORDER BY {walk}"
-    bound = "" if read.examine is None else f" LIMIT {read.examine:d}"
+    bound = f" LIMIT {_UNBOUNDED if read.examine is None else read.examine:d}"
     shown = ", ".join(read.columns)
-    found = _limited(
+    order = "" if keeps_order and read.is_in_order else f" ORDER BY {index_order(result)}"
+    found = (
         f"SELECT true AS hit, {shown} FROM (SELECT {', '.join(_read_by(read))} {walked}{bound})"
-        f" AS e{_where(wanted)}",
-        index_order(result),
-        read.limit,
+        f" AS e{_where(wanted)}{order} LIMIT {max(read.limit, 0):d}"
     )
     if read.examine is None:
         return found

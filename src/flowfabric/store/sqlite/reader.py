@@ -78,7 +78,7 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         return decode_rows(read.table, fetch(db.execute(count_sql(read))), read.columns)
     if isinstance(read, Find):
         table = TABLES[INDEXES[read.index].table]
-        rows = fetch(db.execute(find_sql(read, values), values))
+        rows = fetch(db.execute(find_sql(read, values, keeps_order=True), values))
         return decode_rows.found(table.name, rows, read.columns)
     if isinstance(read, Get):
         table, sql = TABLES[read.table], get_sql(read.table, read.columns)
