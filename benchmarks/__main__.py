@@ -16,6 +16,7 @@ from benchmarks import (
     capacity,
     costs,
     enqueue,
+    find,
     flow_history,
     flows,
     http,
@@ -51,6 +52,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     keyed_creates.NAME: (keyed_creates.run, 10_000),
     memory_use.NAME: (memory_use.run, 100_000),
     enqueue.NAME: (enqueue.run, 10_000),
+    find.NAME: (find.run, 1_000_000),
     flows.CHAIN: (flows.run_chain, 100),
     flows.FAN_OUT: (flows.run_fan_out, 30),
     flows.QUORUM: (flows.run_quorum, 1_000),
@@ -125,7 +127,7 @@ def main() -> None:
 
 
 def _loop_factory(store: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """On Postgres everybody runs on uvloop, as the peers do; on SQLite the work is elsewhere."""
+    """On Postgres all run on uvloop, as the peers do; on SQLite the event loop has little work."""
     if store != "postgres" or find_spec("uvloop") is None:
         return None
     import uvloop

@@ -1,5 +1,5 @@
-"""Flows: chains by many workers, a fan-out and its join, a race whose losers are cancelled, a
-node's price in a big graph.
+"""Flows: chains by many workers, a fan-out and its join, a race whose losers are cancelled, the
+cost per node of a large graph.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What a quota costs: a lane drained by concurrent workers without one, and with one that never
-stops anybody, in turns.
+blocks a claim, in turns.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ async def _suspend(engine: Engine, work: Work) -> Suspended:
 
 
 async def run_list(store: str, n: int, workers: int) -> list[Measured]:
-    """The first page of an execution's waitpoints, and of everybody's, with a thousand suspended
+    """The first page of an execution's waitpoints, and of all, with a thousand suspended
     and with `n`.
     """
     few, results = min(FEW, n), []

@@ -44,7 +44,8 @@ difference.
 """
 
 
-SQL_ENGINES = ("sqlite-file", "postgres")
+SQL_STORES = {"engine": ("sqlite-file", "postgres"), "store": ("sqlite", "postgres")}
+"""By the name of the parameter."""
 ON_ONE_SQL_STORE = tuple(
     f"tests/{folder}/"
     for folder in ("engine", "loops", "middleware", "remote", "sdk", "server", "stories")
@@ -67,11 +68,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     model and the tests of one store are not affected.
     """
     for item in items:
-        kind = getattr(item, "callspec", None) and item.callspec.params.get("engine")
-        if kind in SQL_ENGINES and item.nodeid.startswith(ON_ONE_SQL_STORE):
-            name = item.nodeid.replace(kind, "")
-            if SQL_ENGINES[crc32(name.encode()) % 2] != kind:
-                item.add_marker(pytest.mark.nightly)
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        for parameter, stores in SQL_STORES.items():
+            kind = params.get(parameter)
+            if kind in stores and item.nodeid.startswith(ON_ONE_SQL_STORE):
+                name = item.nodeid.replace(kind, "")
+                if stores[crc32(name.encode()) % 2] != kind:
+                    item.add_marker(pytest.mark.nightly)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,8 +117,8 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
 
 
 async def listening(store: PostgresStore) -> None:
-    """A store that begins to listen rings once, for it may have missed something. No test counts
-    what that sets off.
+    """A store wakes all waiters once when it begins to listen. No test counts the effects of
+    that.
     """
     async with patient(30):
         while not (store.options.pooler or store.notifier.is_listening):  # noqa: ASYNC110
@@ -166,7 +169,7 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) ->
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
-    """The engine on each store, with a clock that stands still and no loops running."""
+    """The engine on each store, with a clock that does not move and without loops."""
     made = make_engine(request.param, clock, tmp_path)
     yield made
     asyncio.run(made.close())

@@ -45,8 +45,24 @@ def _migrated(name: str) -> tuple[str, Any]:
     url = database(name)
     db = psycopg.connect(url, autocommit=True)
     db.execute(as_script())
+    db.execute(f"CREATE FUNCTION pg_temp.wipe() RETURNS void LANGUAGE plpgsql AS $${_WIPE}$$")
     atexit.register(db.close)
     return url, db
+
+
+_WIPE = "\n".join(
+    (
+        "BEGIN",
+        *(f"DELETE FROM {table};" for table in (*TABLES, "ff_leader")),
+        *(
+            f"PERFORM setval(pg_get_serial_sequence('{t.name}', '{t.key[0]}'), 1, false);"
+            for t in TABLES.values()
+            if t.columns[0].kind == "auto"
+        ),
+        "END",
+    )
+)
+"""A function keeps its plans, and `setval` keeps those of other connections."""
 
 
 def clean_database(name: str = "shared") -> Options:
@@ -54,11 +70,5 @@ def clean_database(name: str = "shared") -> Options:
     connections open.
     """
     url, db = _migrated(name)
-    wipe = [f"DELETE FROM {table}" for table in (*TABLES, "ff_leader")]
-    wipe += [
-        f"ALTER TABLE {t.name} ALTER COLUMN {t.key[0]} RESTART"
-        for t in TABLES.values()
-        if t.columns[0].kind == "auto"
-    ]
-    db.execute(";".join(wipe))
+    db.execute("SELECT pg_temp.wipe()")
     return Options(url)

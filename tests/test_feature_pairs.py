@@ -38,7 +38,7 @@ def test_a_pair_without_a_test_is_told() -> None:
     ]
 
 
-def test_an_unknown_feature_is_told_with_its_place() -> None:
+def test_an_unknown_feature_is_reported_with_its_place() -> None:
     (found,) = problems([ALL, of("timeout", "time_out")])
     assert found.startswith(
         "tests/test_some.py:7: 'time_out' is no feature; there are timeout, deadline,"

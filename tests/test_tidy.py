@@ -104,6 +104,21 @@ def test_prose_is_in_the_words_of_the_field() -> None:
     assert _found(BANNED, [path for path in TEXTS if path != Path(__file__)]) == {}
 
 
+def test_files_that_documents_name_exist() -> None:
+    places = (ROOT, ROOT / "src" / "flowfabric")
+    folders = "|".join(each.name for place in places for each in place.iterdir() if each.is_dir())
+    documents = [path for path in TEXTS if path.suffix == ".md"]
+    named = _found(rf"(?<=`)(?:{folders})/[\w./-]+(?=`)", documents)
+    assert sum(map(len, named.values())) > 50
+    missing = {
+        (document, name)
+        for document, names in named.items()
+        for name in names
+        if not any((place / name).exists() for place in places)
+    }
+    assert missing == set()
+
+
 def test_digests_and_tokens_are_not_compared_with_equals() -> None:
     assert _found(r"(digest|hmac|signature)\w*\s*(==|!=)", SOURCES) == {}
 

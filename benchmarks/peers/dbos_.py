@@ -74,9 +74,7 @@ async def drain(url: str, n: int) -> float:
 
 
 def _drain(url: str, n: int) -> float:
-    """Nothing tells when an outcome is committed, so once every handler has returned, the last are
-    asked for.
-    """
+    """No event reports a committed outcome, so the last ones are polled after every handler."""
     tally, handled = Tally(n), Tally(n)
     returned = threading.Event()
 

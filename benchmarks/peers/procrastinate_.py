@@ -90,7 +90,7 @@ async def serve(url: str) -> None:
 
 
 async def roundtrip(url: str, n: int) -> list[float]:
-    """It tells nobody when a job ends, so its status is asked for, as often as is cheap."""
+    """It sends no notification when a job ends, so its status is polled, as often as is cheap."""
     async with _app(url).open_async() as app:
         task = app.configure_task(JOB)
 

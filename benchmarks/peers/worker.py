@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("n", type=int)
     args = parser.parse_args()
-    # PgQueuer brings uvloop and runs on it; for equal terms, so does everybody.
+    # PgQueuer depends on uvloop and runs on it; for equal terms, so do the others.
     reply = uvloop.run(perform(load(args.system), args.action, args.url, args.n))
     print("\n" + json.encode(reply).decode(), flush=True)
 

@@ -1,6 +1,4 @@
-"""Reconciles what the processes wrote down with what the store holds. Each check yields what
-contradicts; silence is health.
-"""
+"""Compares the logs of the processes with the stored rows. Each check yields contradictions."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ def everything_ended(seen: Evidence) -> Iterator[Violation]:
 
 
 def creations_stand(seen: Evidence) -> Iterator[Violation]:
-    """Every acknowledged create is there, and was new to one caller only."""
+    """Every acknowledged create exists, and was new to one caller only."""
     made = [tuple(one) for call in seen.history.of("create") for one in call.reply["made"]]
     yield from invariants.acknowledged_exist(seen.world, (ExecutionId(ident) for ident, _ in made))
     for ident, times in Counter(ident for ident, new in made if new).items():
@@ -74,9 +72,7 @@ def creations_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
-    """Whatever is there was made by a call that was told so, or by one whose answer
-    nobody heard.
-    """
+    """Every stored execution was created by an acknowledged call or by one without an answer."""
     makers = {
         ident for call in seen.history.of("create") for ident, new in call.reply["made"] if new
     }
@@ -95,7 +91,7 @@ def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
 
 
 def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
-    """One execution per idempotency key of a namespace, and everybody was told the same one."""
+    """One execution per idempotency key of a namespace, and the same one in every answer."""
     told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for call in seen.history.of("create"):
         homes = [run[0] for run in call.facts.get("runs", ())] or [HOME] * len(call.facts["asked"])
@@ -118,7 +114,7 @@ def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
 
 
 def ends_stand(seen: Evidence) -> Iterator[Violation]:
-    """An acknowledged end is the outcome, unless the execution was replayed and went on under a
+    """An acknowledged end is the outcome, unless the execution was replayed and continued under a
     higher epoch.
     """
     final: dict[ExecutionId, bytes | None] = {}
@@ -158,7 +154,7 @@ def ends_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def replays_count(seen: Evidence) -> Iterator[Violation]:
-    """No fewer generations than were acknowledged, no more than were asked for."""
+    """At least as many generations as acknowledged replays, and at most as many as requested."""
     asked = Counter(
         call.execution
         for call in seen.history.calls
@@ -175,11 +171,9 @@ def replays_count(seen: Evidence) -> Iterator[Violation]:
 
 
 def streams_are_whole(seen: Evidence) -> Iterator[Violation]:
-    """What the subscriber received, from saved cursor to saved cursor, is exactly the outbox in its
-    order.
-
-    Events go with the execution they are about; of one that is forgotten, only the subscriber
-    knows.
+    """The events that the subscriber received between saved cursors are exactly the outbox in its
+    order. Events are removed with their execution; for removed ones only the subscriber has a
+    record.
     """
     for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
         stored = [_line(channel, row) for row in sorted(seen.tables[channel])]
@@ -226,9 +220,7 @@ def _line(channel: str, row: Row) -> dict[str, Any]:
 
 
 def no_surprises(seen: Evidence) -> Iterator[Violation]:
-    """No worker met an error that is not a refusal, and no refusal says that stored
-    data is broken.
-    """
+    """Every error of a worker is a refusal, and no refusal reports damaged data."""
     for note in seen.history.notes:
         if note["op"] == "surprise":
             yield Violation("surprise", note["instance"], note["says"])

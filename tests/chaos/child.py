@@ -1,6 +1,4 @@
-"""What every process of a run does the same way: its arguments, its log, its engine, its signals,
-its end.
-"""
+"""The common part of every process of a run: arguments, log, engine, signals, end."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ LEAD_S = 0.25
 
 
 class Soak(Struct, frozen=True):
-    """What differs in a run of many minutes. Processes of `spared` roles live through all of it;
-    executions of workers are removed once they have ended for `kept_ms`.
+    """The differences of a run of many minutes. Processes of `spared` roles are not killed; ended
+    executions of workers are removed after `kept_ms`.
     """
 
     spared: tuple[str, ...]
@@ -43,7 +41,7 @@ class Soak(Struct, frozen=True):
 
 
 class Setup(Struct, frozen=True):
-    """Handed over as one JSON argument."""
+    """Passed as one JSON argument."""
 
     url: str
     folder: str
@@ -74,7 +72,7 @@ class Setup(Struct, frozen=True):
 
 
 def leader_file(folder: str | Path) -> Path:
-    """Names the process that ran the loops last."""
+    """Names the last process that ran the loops."""
     return Path(folder) / "leader"
 
 
@@ -82,12 +80,12 @@ Main = Callable[[Setup, Engine, Log, asyncio.Event], Awaitable[None]]
 
 
 def die() -> None:
-    """As if the machine had done it: nothing is flushed, closed or answered."""
+    """Like a failure of the machine: nothing is flushed, closed or answered."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def begin(role: str, setup: Setup) -> None:
-    """The whole life of a process, from right after the fork."""
+    """The whole process, starting right after the fork."""
     _end_with_the_run()
     if not is_postgres(setup.url) or "worker" in role:
         read_set_clock(setup.folder)
@@ -103,13 +101,13 @@ def begin(role: str, setup: Setup) -> None:
 
 
 def module_of(role: str) -> str:
-    """A name with a dot is that of a module elsewhere."""
+    """A name with a dot is a module of another package."""
     return role if "." in role else f"{__package__}.{role}"
 
 
 def _is_no_outage(record: logging.LogRecord) -> bool:
-    """That the server is away is planned: no complaint when ours or the driver says so. A task that
-    dies of it is one.
+    """Outages are planned: log lines of the engine and the driver about them are expected. A task
+    that fails because of one is not.
     """
     error = record.exc_info[1] if record.exc_info else None
     ours = (
@@ -121,8 +119,8 @@ def _is_no_outage(record: logging.LogRecord) -> bool:
 
 
 def _end_with_the_run() -> None:
-    """Even when the run itself is killed: the fork server ends once nobody holds its pipe, and
-    takes us along, stopped or not.
+    """Also when the run itself is killed: the fork server ends when the last holder of its pipe is
+    gone, and ends its processes, stopped or not.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,6 +1,4 @@
-"""A wall clock that can be set: it reads a file in which the nemesis writes by how much it is
-wrong.
-"""
+"""A wall clock that can be set: it reads its error from a file that the nemesis writes."""
 
 from __future__ import annotations
 
@@ -30,16 +28,14 @@ class SetClock:
 
 
 def set_clock(folder: str | Path, wrong_ms: int) -> None:
-    """From now on, for every process that reads this file."""
+    """Sets the clock of every process that reads this file."""
     fresh = Path(folder) / f"{FILE}.fresh"
     fresh.write_text(str(wrong_ms))
     os.replace(fresh, Path(folder) / FILE)
 
 
 def read_set_clock(folder: str | Path) -> None:
-    """In this process the wall clock of the whole program is the one that can be set. The monotonic
-    clock is left alone.
-    """
+    """Replaces the wall clock of this process. The monotonic clock is unchanged."""
     clock = SetClock(folder)
     time.time_ns = clock
     time.time = lambda: clock() / 1e9

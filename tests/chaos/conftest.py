@@ -1,4 +1,4 @@
-"""The sound run, once for all tests of the checker."""
+"""The sound run, made once for all tests of the checker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The client: creates the planned executions, some twice, and flows, and cancels, revokes and
-replays a few, to the end.
+"""The client: creates the planned executions, some of them twice, and flows; cancels, revokes and
+replays some.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ class Driver:
         self._replayed = {call.execution for call in before.of("replay")}
 
     async def run(self) -> None:
-        """Whatever an earlier life did not see through is done again: every call here may be
-        repeated.
-        """
+        """Repeats what an earlier process did not finish: every call is idempotent."""
         left = [n for n in range(self._setup.executions) if n not in self._finished]
         running: set[asyncio.Task[None]] = set()
         while left and not self._stop.is_set():
@@ -54,7 +52,7 @@ class Driver:
         await asyncio.gather(*running)
 
     async def _see_through(self, jobs: list[Job]) -> None:
-        """Every so many jobs, one comes with a flow."""
+        """Every n-th job comes with a flow."""
         flows = [
             each.ordinal // EXECUTIONS_PER_FLOW
             for each in jobs
@@ -65,8 +63,8 @@ class Driver:
         await asyncio.gather(*(self._afterwards(each) for each in jobs))
 
     async def _create(self, jobs: list[Job]) -> None:
-        """Together, and those with a key a second time under another id: before, after or at the
-        same moment.
+        """Creates jobs together; jobs with a key a second time under another id, before, after or
+        at the same time.
         """
         first: Asked = [(each.execution, each) for each in jobs]
         twins: Asked = [(each.twin, each) for each in jobs if each.twin is not None]
@@ -119,7 +117,7 @@ class Driver:
         )
 
     async def _afterwards(self, each: Job) -> None:
-        """The execution under a key may be the twin; only one of the two is there."""
+        """Only one of the two executions of a key exists; it may be the twin."""
         ident = each.execution
         if each.twin is not None and await self._state(ident) is None:
             ident = each.twin
@@ -148,7 +146,7 @@ class Driver:
         asked: Callable[[], Awaitable[Any]],
         saw: Callable[[Any], dict[str, Any]] | None = None,
     ) -> None:
-        """Until there is an answer; yes or no, it is written down."""
+        """Repeats the call until it has an answer, and logs the answer."""
 
         async def once() -> None:
             try:

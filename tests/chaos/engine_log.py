@@ -1,6 +1,4 @@
-"""What stands around the engine of tasks: it writes down what is asked of the engine and what comes
-back.
-"""
+"""A wrapper around the engine of tasks that logs calls and answers."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ Completions = Sequence[tuple[Handle, bytes | None]]
 
 
 class EngineLog:
-    """One for all engines of a process, those of other threads included. `trap` is told each point
-    that is passed.
+    """One for all engines of a process, including those of other threads. `trap` is called at each
+    point.
     """
 
     def __init__(self, log: Log, trap: Callable[[str], None] = lambda point: None) -> None:

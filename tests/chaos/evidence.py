@@ -1,4 +1,4 @@
-"""What a run leaves to be judged: the rows of the store and the logs of the processes."""
+"""The result of a run that the checks read: stored rows and logs of the processes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OUTCOMES = {"Success": "success", "Failure": "failed", "Cancelled": "cancelled"}
 
 
 class TaskRun(Struct, frozen=True):
-    """A run of a task, as its submission says. `ends` are the ends that were told of it; one that
-    is `forgotten` had one.
+    """A run of a task by its submission. `ends` are its reported ends; a `forgotten` one had an
+    end.
     """
 
     namespace: str
@@ -42,9 +42,8 @@ class TaskRun(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """`history` without the calls about what is removed, for the rows that would confirm them are
-    gone; `removed` are those about executions of workers, and `ended_ms` when each was told to
-    have ended last.
+    """`history` excludes calls on removed executions, whose rows are gone; `removed` are those
+    about executions of workers, and `ended_ms` is the last reported end of each.
     """
 
     world: Snapshot
@@ -80,8 +79,8 @@ def key_of(ident: str) -> tuple[int, UUID]:
 
 
 def stream_of(history: History, channel: str) -> tuple[list[dict[str, Any]], Life | None]:
-    """What the lives of the subscriber received together, and the life that began where none had
-    been.
+    """The events received by all lives of the subscriber, and the life that started without a
+    cursor.
     """
     stream: list[dict[str, Any]] = []
     for life in (life for life in history.lives if life.channel == channel):
@@ -95,7 +94,9 @@ def stream_of(history: History, channel: str) -> tuple[list[dict[str, Any]], Lif
 
 
 def _runs(world: Snapshot, history: History) -> dict[str, TaskRun]:
-    """Of every submission that was acknowledged, and of every other that left an execution."""
+    """Runs of every acknowledged submission, and of every other submission with a stored
+    execution.
+    """
     ends: dict[str, list[str]] = defaultdict(list)
     for line in stream_of(history, COMPLETION_EVENTS)[0]:
         if line["outcome"] != "resumable":
@@ -120,7 +121,7 @@ def _runs(world: Snapshot, history: History) -> dict[str, TaskRun]:
 
 
 def _removed(world: Snapshot, history: History, runs: Mapping[str, TaskRun]) -> dict[str, int]:
-    """Executions of workers that retention has removed, in a run where it does."""
+    """Executions of workers that retention has removed."""
     if not any(note["op"] == TRIMMED for note in history.notes):
         return {}
     return {
@@ -142,7 +143,7 @@ def _without(history: History, gone: set[str]) -> History:
 
 
 def _pared(call: Call, gone: set[str]) -> Call:
-    """A call about several, for those that are still there."""
+    """A call on several executions, reduced to those that still exist."""
     if call.op == "claim":
         kept = [one for one in call.reply.get("granted", []) if one[0] not in gone]
         return (

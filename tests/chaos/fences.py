@@ -1,4 +1,4 @@
-"""The checks about leases: who was granted what, whose writes went through, and how often."""
+"""The checks of leases: holders, accepted writes and numbers of starts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REASONS = {
 
 
 def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
-    """Completions acknowledged to different leases: one per generation at the most, each with its
-    own event.
+    """Completions acknowledged to different leases: at most one per generation, each with its own
+    event.
     """
     epochs: dict[str, set[int]] = defaultdict(set)
     for call in seen.history.of("complete"):
@@ -47,8 +47,8 @@ def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
 
 
 def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
-    """No write went through that was sent after a higher epoch had been handed out, by the logs or
-    by the lease events.
+    """No write was accepted that was sent after a higher epoch was granted, by the logs or by the
+    lease events.
     """
     raised: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in seen.history.of("claim"):
@@ -99,14 +99,11 @@ def _clock_steps(seen: Evidence) -> list[Event]:
 
 
 def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
-    """Acknowledged writes, and when each was sent; None when it only repeats an end that was
-    acknowledged before.
-
-    A repetition is answered from a read. A grant dates from the start of its transaction, so such a
-    read may still come
-    before its commit: the time of the event says nothing about it, and neither does the end of the
-    lease. After an unknown
-    outcome the first try may be the one that went through, so the event tells when that was.
+    """Acknowledged writes with the time each was sent; None for a repetition of an acknowledged
+    end, which is answered from a read. A grant dates from the start of its transaction, so such a
+    read may precede its commit, and neither the time of the event nor the end of the lease says
+    when. After an unknown outcome the first try may be the accepted one; then the event has the
+    time.
     """
     ended: dict[tuple[str, str, int], str] = {}
     for call in seen.history.calls:
@@ -138,9 +135,7 @@ def _made_ms(seen: Evidence, call: Call) -> int:
 
 
 def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
-    """No write went through that was sent after its lease had run out, as far as its holder was
-    ever told to have it.
-    """
+    """No write was accepted that was sent after the last known expiry of its lease."""
     until: dict[tuple[str, int], float] = {}
     for call in seen.history.of("claim"):
         until |= {(ident, epoch): expires for ident, epoch, expires in call.reply["granted"]}
@@ -161,9 +156,7 @@ def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
 
 
 def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
-    """Every lease a worker was told it holds is in the events, to that worker and to
-    nobody else.
-    """
+    """Every lease granted to a worker has an event for that worker only."""
     for call in seen.history.of("claim"):
         for ident, epoch, _ in call.reply["granted"]:
             holders = [
@@ -208,11 +201,9 @@ def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
 
 
 def is_borrowed(seen: Evidence, call: Call) -> bool:
-    """The closing pair answers yes to a late holder who asks for the end that somebody else already
-    gave the execution.
-
-    This is allowed: an operator's cancel, a timeout or too many losses close the execution in the
-    name of the last lease.
+    """The closing pair is acknowledged for a late holder that requests an end which the execution
+    already has. An operator's cancel, a timeout or too many losses close the execution in the name
+    of the last lease.
     """
     if call.op == "fail" and call.reply.get("outcome") == "retry" and _was_timed_out(seen, call):
         return True
@@ -229,8 +220,8 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
 
 
 def _was_timed_out(seen: Evidence, call: Call) -> bool:
-    """The engine ended the attempt at its time limit, with the same event; its holder is told of
-    that retry.
+    """The engine ended the attempt at its time limit, with the same event; the answer to its holder
+    is that retry.
     """
     tried = seen.world.attempts.get(key_of(call.execution), [])
     return any(
@@ -248,9 +239,7 @@ def _left_its_event(seen: Evidence, call: Call) -> bool:
 
 
 def _trace(call: Call) -> tuple[str, str | None, int]:
-    """The event a write leaves: its type, its reason and the epoch it carries; none for progress
-    and steps.
-    """
+    """The event of a write: type, reason and epoch; none for progress and steps."""
     match call.op:
         case "renew":
             return "renewed", None, call.epoch
@@ -270,7 +259,7 @@ def _trace(call: Call) -> tuple[str, str | None, int]:
 
 
 def sent_result(call: Call) -> bytes:
-    """What a completion carried."""
+    """The result in a completion."""
     return (
         call.facts["data"].encode()
         if "data" in call.facts
@@ -279,8 +268,8 @@ def sent_result(call: Call) -> bytes:
 
 
 def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
-    """A stored result was sent by the lease that closed the execution, and its sender was not told
-    no.
+    """A stored result was sent by the lease that closed the execution, and that call was not
+    refused.
     """
     sent: dict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in seen.history.calls:
@@ -298,7 +287,7 @@ def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
 
 
 def refusals_left_no_event(seen: Evidence) -> Iterator[Violation]:
-    """No event tells of an end that everybody who asked for it was refused."""
+    """No event reports an end for which every request was refused."""
     said: dict[tuple[str, str, int], set[str]] = defaultdict(set)
     for call in seen.history.calls:
         if call.op in ENDS:
@@ -331,7 +320,7 @@ def _has_timeout(seen: Evidence, ident: str) -> bool:
 
 
 def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:
-    """Retries and losses within the policy, and no lease that none of them explains."""
+    """Retries and losses stay within the policy, and each lease is explained by one of them."""
     for key, execution in seen.world.executions.items():
         policy = stored_policy(execution.policy)
         retry = (policy.retry_policy if policy else None) or SETTINGS.default_retry_policy

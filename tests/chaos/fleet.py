@@ -1,8 +1,6 @@
-"""The processes of a run: started, watched, ended one by one, and started again under a new
-instance id.
-
-They are forked from a server that has imported everything, so that a kill hits a working process
-and not an importing one.
+"""The processes of a run: started, watched, ended one by one, and restarted under a new instance
+id. They are forked from a server that has imported everything, so a kill hits a working process and
+not an importing one.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ other.
 
 
 class Member:
-    """One role; its process changes, its name stays."""
+    """One role; its process changes, its name does not."""
 
     def __init__(self, role: str) -> None:
         self.role, self.lives = role, 0
@@ -109,7 +107,9 @@ class Fleet:
         return True
 
     def tend(self, *, restart: bool = True) -> None:
-        """Wakes whom it is time to wake, notes who ended and how, and starts them again."""
+        """Continues stopped processes at their time, records ended ones with the reason, and
+        restarts them.
+        """
         now = time.monotonic()
         for member in self.members.values():
             if member.resumes_at is not None and now >= member.resumes_at:
@@ -152,7 +152,7 @@ class Fleet:
         return lines[-1] if lines else "(silent)"
 
     def complaints(self) -> list[str]:
-        """What processes wrote to their standard error; every line of it is unexpected."""
+        """Lines on the standard error of processes; every one is unexpected."""
         found = []
         for path in sorted(self._folder.glob("*.err")):
             found += [
@@ -169,7 +169,7 @@ class Fleet:
         self.tend()
 
     def kill_all(self) -> None:
-        """Whatever state they are in; SIGKILL ends stopped ones too."""
+        """SIGKILL also ends stopped processes."""
         for member in self.members.values():
             self.send(member, signal.SIGKILL)
         for member in self.members.values():

@@ -1,5 +1,5 @@
-"""What workers write to their streams in a chaos run, and the checks that every acknowledged frame
-is there exactly once.
+"""The frames that workers write in a chaos run, and the checks that every acknowledged frame is
+stored exactly once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITES_EVERY = 4
 
 
 def batch(epoch: int, part: int) -> list[Frame]:
-    """No lease of an execution uses the numbers of another."""
+    """No two leases of an execution use the same numbers."""
     numbers = range(
         (epoch * PARTS + part) * (PARTS + 1), (epoch * PARTS + part) * (PARTS + 1) + part + 1
     )
@@ -50,8 +50,8 @@ def _stream(call: Call) -> StreamKey:
 
 
 def frames_stand(seen: Evidence) -> Iterator[Violation]:
-    """Every acknowledged frame is in its stream once, where its writer was told, with what it
-    wrote.
+    """Every acknowledged frame is in its stream once, at the acknowledged position, with its
+    content.
     """
     for call in seen.history.of("append"):
         found: dict[int | None, list[FrameRow]] = defaultdict(list)
@@ -70,8 +70,8 @@ def frames_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def frames_were_sent(seen: Evidence) -> Iterator[Violation]:
-    """Whatever is in a stream was sent there by somebody who was not refused. Tasks write without
-    numbers of their own.
+    """Every stored frame was sent by a call that was not refused. Tasks write without numbers of
+    their own.
     """
     asked: dict[StreamKey, Counter[int]] = defaultdict(Counter)
     for call in seen.history.calls:

@@ -1,5 +1,5 @@
-"""Up to when the subscriber has heard of everything, so that nothing is forgotten which it has yet
-to hear of.
+"""The time up to which the subscriber has received every event, so that no execution is removed
+before its events were received.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MOST_MARKS = 1_000
 
 
 class Heard:
-    """Notes now and then which event is the newest; once the saved cursors have passed it, all of
-    that time is heard.
+    """Records the newest event at intervals; once the saved cursors have passed it, all earlier
+    events were received.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -28,8 +28,8 @@ class Heard:
         self._until_ms: int | None = None
 
     async def age_ms(self, engine: Engine) -> int | None:
-        """How old an event is at the most that the subscriber may not have heard of; None when that
-        is not known.
+        """The maximal age of an event that the subscriber may not have received; None when
+        unknown.
         """
         now = await engine.server_time_ms()
         self._marks.append(

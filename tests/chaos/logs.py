@@ -1,6 +1,4 @@
-"""What every process writes down: what it asked, what was acknowledged or refused, and what it saw.
-One file per process.
-"""
+"""The log of a process: requests, answers and observations. One file per process."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ SUFFIX = ".log"
 
 
 class Log:
-    """Appends JSON lines with one `write` each: what is in the file was written before the process
-    could die.
+    """Appends JSON lines with one `write` each, so that a line in the file was written before the
+    process died.
     """
 
     def __init__(self, folder: Path, instance: str, clock: Callable[[], int] | None = None) -> None:
-        """`clock` is the wall clock of the store, unless it is that of this process."""
+        """`clock` is the wall clock of the store, by default that of this process."""
         self._clock = clock
         self.path = folder / (instance + SUFFIX)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -64,9 +62,7 @@ class Log:
         after: Callable[[], None] | None = None,
         **facts: Any,
     ) -> T:
-        """Asks, awaits and writes down the answer. `after` runs between the answer and
-        its record.
-        """
+        """Awaits a call and logs the answer. `after` runs between the answer and its record."""
         number = self.write("ask", op, **facts)
         try:
             result = await work
@@ -80,8 +76,8 @@ class Log:
 
 
 class Call(Struct):
-    """One request. `verdict` is acknowledged, refused, or unknown: its process died first, or was
-    told that nobody knows.
+    """One request. `verdict` is acknowledged, refused, or unknown: the process died first, or the
+    answer was an unknown outcome.
     """
 
     instance: str
@@ -107,7 +103,9 @@ class Call(Struct):
 
 
 class Life(Struct):
-    """What one life of a subscriber received of a channel, and the saved cursor it began from."""
+    """The events of a channel that one process of a subscriber received, and its saved cursor at
+    the start.
+    """
 
     instance: str
     channel: str
@@ -126,7 +124,7 @@ class History(Struct):
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """A line cut short by a kill was never finished, so it was never said."""
+    """Ignores a line cut short by a kill."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
@@ -141,7 +139,7 @@ def read_history(folder: Path, instances: str = "*") -> History:
 
 
 def _age(path: Path) -> tuple[str, int]:
-    """The lives of one role in the order they were lived."""
+    """Orders the processes of one role by their start."""
     role, _, life = path.name.removesuffix(SUFFIX).rpartition("-")
     return role, int(life)
 

@@ -41,8 +41,8 @@ ACTS = {
 
 
 class Pace(Struct, frozen=True):
-    """How often there is a fault, and how long the run lasts at least. With no `kills_per_clock`
-    the clock is left alone. `spared` roles are only frozen, while they lead the loops.
+    """The interval of faults and the minimal duration of a run. Without `kills_per_clock` the clock
+    is not set. Processes of `spared` roles are only frozen, while they lead the loops.
     """
 
     pause_s: tuple[float, float] = (0.15, 0.45)
@@ -76,8 +76,8 @@ class Nemesis:
         self.done = {"kill": 0, "stop": 0, "freeze": 0, "term": 0, "clock": 0}
 
     def run(self, kills: int, deadline: float, tell: Callable[[], None]) -> bool:
-        """Until so many were killed and every outage and freeze is over; False when time ran out
-        first.
+        """Until enough processes were killed and every outage and freeze is over; False at the time
+        limit.
         """
         self._kills = kills
         strikes_at = acts_at = time.monotonic() + 1.0
@@ -106,8 +106,8 @@ class Nemesis:
         return [member for member in self._fleet.members.values() if member.is_frozen]
 
     def _act_by_count(self) -> None:
-        """The first freeze begins at once, so that the faults go on around it; the clock is right
-        for a while.
+        """The first freeze starts at once, so other faults happen during it; the clock is right for
+        a while.
         """
         kills = self.done["kill"]
         if (
@@ -121,11 +121,9 @@ class Nemesis:
             self._set_clock()
 
     def _freeze(self) -> None:
-        """A worker, or the process that runs the loops for all where there is one, for longer than
-        every limit.
-
-        One that is stopped in the middle of a write to SQLite holds the lock of the file: it goes
-        on, and is stopped again.
+        """Freezes a worker, or the process that runs the loops, for longer than every limit. A
+        process stopped during a write to SQLite holds the lock of the file: it is continued and
+        stopped again.
         """
         leader = leader_file(self._folder)
         named = leader.read_text() if leader.exists() else ""

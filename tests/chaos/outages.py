@@ -1,8 +1,5 @@
-"""The server goes away and comes back while everybody works: by a crash and by a fast shutdown in
-turn.
-
-A crash hardly ever falls between a commit and its answer, so in between the answers themselves are
-taken.
+"""Outages of the server: crashes and fast shutdowns in turn. A crash rarely falls between a commit
+and its answer, so answers are dropped in between.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ CUT_AFTER_S = (0.2, 1.0)
 
 
 class Outages:
-    """Spread over the kills. Each runs beside the nemesis, so that processes also die and are born
+    """Distributed over the kills. Outages and kills overlap, so processes also end and start
     without a server.
     """
 
@@ -49,8 +46,8 @@ class Outages:
         return not self._due and self._under_way is None
 
     def tend(self, kills: int) -> None:
-        """Begins the next one when it is due and the last is over. What went wrong in one is raised
-        here.
+        """Starts the next outage when it is due and the last is over. Raises the error of an
+        outage.
         """
         if self._under_way is not None and self._under_way.done():
             self._under_way.result()
@@ -81,5 +78,5 @@ class Outages:
         self._log.write("note", "up", how=how)
 
     def close(self) -> None:
-        """Waits for the one under way."""
+        """Waits for the outage in progress."""
         self._beside.shutdown(cancel_futures=True)

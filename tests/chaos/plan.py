@@ -1,5 +1,5 @@
-"""What is going to happen, from the seed alone: which executions there are, and what a worker does
-with each lease.
+"""The plan of a run, from the seed alone: the executions, and the behaviour of a worker under each
+lease.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ FIRST_OF_FLOWS, FIRST_OF_PROBES = 1_000_000, 2_000_000
 
 
 class Job(Struct, frozen=True):
-    """One execution and what its creator does with it afterwards. `twin` is the id of a second
-    create under the same key.
+    """One execution and the later operations of its creator. `twin` is the id of a second create
+    under the same key.
     """
 
     ordinal: int
@@ -73,8 +73,8 @@ class Job(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What the holder of one lease does with it. `brink_ms` ends it so long after its expiry,
-    whatever `seconds` says.
+    """The behaviour under one lease. `brink_ms` ends it that long after its expiry, regardless of
+    `seconds`.
     """
 
     end: str
@@ -108,8 +108,8 @@ def job(seed: int, ordinal: int) -> Job:
 
 
 def flow(seed: int, number: int) -> SubmitFlowArgs:
-    """A chain of three, or three of whom the fourth needs two; its members have ordinals that no
-    job has.
+    """A chain of three, or three upstreams of which the fourth needs two; the ordinals of members
+    differ from those of jobs.
     """
     rng = Random(f"{seed}/flow/{number}")
     ident = UUID(int=rng.getrandbits(128), version=4)
@@ -171,7 +171,7 @@ def ordinal_of(payload: bytes) -> int:
 
 
 def probe_of(role: str) -> str:
-    """What only this worker can do."""
+    """A capability of this worker only."""
     return f"probe:{role}"
 
 
@@ -220,7 +220,7 @@ ON_TWO: tuple[Condition, ...] = (all_of_waitpoints("a", "b"), any_of_waitpoints(
 
 
 def starts_ahead(seed: int, ordinal: int, epoch: int) -> bool:
-    """The holder makes its waitpoint before it suspends, so that signals may come first."""
+    """The holder creates its waitpoint before it suspends, so that signals may arrive first."""
     return Random(f"{seed}/ahead/{ordinal}/{epoch}").random() < 0.4
 
 
@@ -230,9 +230,7 @@ def takes_the_next(seed: int, ordinal: int, epoch: int) -> bool:
 
 
 def wait(seed: int, ordinal: int, epoch: int, now_ms: int, ahead: UUID | None) -> SuspendArgs:
-    """What a lease waits for; asked again under the same key, whatever became of the
-    first answer.
-    """
+    """The wait of a lease; repeated under the same key regardless of the first answer."""
     rng = Random(f"{seed}/wait/{ordinal}/{epoch}")
     until = rng.choice(ON_ONE if ahead is not None else ON_ONE + ON_TWO)
     names = [UUID(int=rng.getrandbits(128), version=4) for _ in range(3)]

@@ -1,5 +1,5 @@
-"""Whether things go on once the faults are over: timers are seen to in time, and every worker still
-claims from every lane.
+"""Progress after the faults: due timers are processed in time, and every worker claims from every
+lane.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ TASK_WORKERS = ("taskworker0", "taskworker1")
 
 
 class Timers:
-    """Looks at the first timer of each kind now and then, and writes down one that is overdue in a
-    healthy fleet.
-
-    A replay may have a deadline that has passed already, so what is overdue counts when it stays so
-    from look to look.
+    """Reads the first timer of each kind at intervals, and logs an overdue one while no fault is
+    active. A replay may have a deadline in the past, so a timer counts when it is overdue in
+    consecutive reads.
     """
 
     def __init__(self, log: Log) -> None:
@@ -71,8 +69,8 @@ class Timers:
 
 
 async def probe(engine: Engine, log: Log) -> None:
-    """Submits one execution for each worker and lane that no other worker can run, and waits for
-    all of them.
+    """Submits one execution per worker and lane that no other worker can run, and waits for all of
+    them.
     """
     idents = []
     for number, (role, namespace, lane) in enumerate(_targets()):
@@ -131,7 +129,7 @@ def no_timer_is_overdue(seen: Evidence) -> Iterator[Violation]:
 
 
 def every_worker_claims(seen: Evidence) -> Iterator[Violation]:
-    """Its probe of each lane was granted to it, and ended with success."""
+    """Its probe of each lane was granted to it, and succeeded."""
     for note in seen.history.notes:
         if note["op"] != "probe":
             continue

@@ -1,4 +1,4 @@
-"""The checks of executions of workers that retention has removed in a run of many minutes."""
+"""The checks of removed executions of workers in a run of many minutes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BORROWED = ("fail", "give_up")
 
 
 def nothing_removed_early(seen: Evidence) -> Iterator[Violation]:
-    """What was removed had ended for as long as it is kept, when retention last ran."""
+    """Removed executions had ended at least their retention age before retention last ran."""
     trims = [note for note in seen.history.notes if note["op"] == TRIMMED]
     latest = max((note["ms"] - note["kept_ms"] for note in trims), default=0)
     for ident, ended_ms in seen.ended_ms.items():
@@ -26,8 +26,8 @@ def nothing_removed_early(seen: Evidence) -> Iterator[Violation]:
 
 
 def removed_were_fenced(seen: Evidence) -> Iterator[Violation]:
-    """By the logs alone. Where an answer was lost, only the removed rows told which try went
-    through.
+    """From the logs alone. After a lost answer only the removed rows would show which try was
+    accepted.
     """
     calls = seen.removed
     doubtful = {(c.op, c.execution, c.epoch) for c in calls if c.verdict == "unknown"}

@@ -40,11 +40,11 @@ LEFT = ("dependent", "undispatched", "cancel_groups")
 
 
 class OutOfTime(Exception):
-    """The run did not end within its bound."""
+    """The run exceeded its time limit."""
 
 
 class Found(Exception):
-    """What is wrong already while the run is under way."""
+    """A violation found during the run."""
 
     def __init__(self, violations: list[Violation]) -> None:
         super().__init__(f"{len(violations)} violations")
@@ -52,10 +52,10 @@ class Found(Exception):
 
 
 class Watch:
-    """Looks at a run while it is under way, and judges it in the end."""
+    """Checks a run while it is in progress and at its end."""
 
     def look(self, run: Run) -> None:
-        """Called all the time; raises `Found`."""
+        """Called repeatedly; raises `Found`."""
 
     def judge(self, run: Run, seen: Evidence) -> list[Violation]:
         return []
@@ -68,7 +68,7 @@ class Watch:
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """What a run is made of. The url and the folder of the setup are the run's."""
+    """The parts of a run. The url and the folder of the setup are the run's."""
 
     store: str
     setup: Setup
@@ -258,7 +258,7 @@ def _out_of_time(number: int, _: object) -> None:
 
 
 def run_in_folder(scenario: Scenario, *, keep: bool) -> int:
-    """Runs it in a folder of its own; the exit code."""
+    """Runs in a new folder; returns the exit code."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     folder = Path(tempfile.mkdtemp(prefix="flowfabric-chaos-"))
     setup = scenario.setup

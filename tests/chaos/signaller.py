@@ -1,6 +1,4 @@
-"""Looks which waitpoints are open and signals them, some twice, until
-they are closed.
-"""
+"""Finds open waitpoints and signals them, some twice, until they are closed."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ MET = "resume_condition_satisfied"
 
 
 class Signaller:
-    """A life may be armed to end right after a signal that let somebody go on, before it is written
-    down.
-    """
+    """May be armed to die right after a signal that resumed an execution, before it is logged."""
 
     def __init__(self, setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
         self._setup, self._engine, self._log, self._stop = setup, engine, log, stop
@@ -44,7 +40,7 @@ class Signaller:
         self._dies_after = self._rng.randint(1, 15) if self._rng.random() < 0.4 else -1
 
     async def run(self) -> None:
-        """A later life begins again with the first signal of each: known by its key, it is heard
+        """A later process starts again with the first signal of each; its key makes it count
         once.
         """
         while not self._stop.is_set():
@@ -62,8 +58,8 @@ class Signaller:
             await asyncio.sleep(PAUSE_S)
 
     def _hears(self, waitpoint: UUID) -> bool:
-        """One that refused is asked again later: its process may have judged by a clock that was
-        set since.
+        """A refused signal is repeated later: the process may have judged by a clock that was set
+        since.
         """
         return time.monotonic() >= self._deaf.get(waitpoint, 0.0)
 

@@ -1,4 +1,4 @@
-"""A short run without a fault, for the tests of the checker to damage, and how they do it."""
+"""A short run without faults that the tests of the checker damage, and the ways to damage it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Tables = dict[str, list[Any]]
 
 
 class Sound:
-    """Gives its tables, and the logs its processes would have written."""
+    """Returns its tables and the logs of its processes."""
 
     def __init__(self, folder: Path) -> None:
         self.engine = memory_engine(settings=SETTINGS)
@@ -115,7 +115,7 @@ class Sound:
         return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
 
     async def _tasks(self) -> None:
-        """Both namespaces run tasks; those on the second lane of one are forgotten in the end."""
+        """Both namespaces run tasks; those on the second lane of one are removed at the end."""
         client = Log(self.folder, "taskclient-1")
         for namespace, kinds in TASKS.items():
             log = Log(self.folder, f"taskworker{namespace}-1")
@@ -144,7 +144,7 @@ class Sound:
         await self.engine.shutdown_prepare()
 
     async def _wait(self) -> None:
-        """One is signalled twice and goes on; for the other a signal came first, and was enough."""
+        """One is signalled twice and resumes; for the other an earlier signal was enough."""
         await self.engine.seed_waitpoint_hmac_secret("k1", "5e" * 32)
         for ident in (WAITED, EARLY):
             await self._create(ident, None)
@@ -215,7 +215,7 @@ class Sound:
         )
 
     async def _subscribe(self) -> None:
-        """Two lives; the second is given again what came after the saved cursor."""
+        """Two processes; the second receives the events after the saved cursor again."""
         for channel, follow in (
             (COMPLETION_EVENTS, self.engine.subscribe_completion),
             (LEASE_EVENTS, self.engine.subscribe_lease_history),
@@ -233,7 +233,7 @@ class Sound:
 
 
 def alter(tables: Tables, table: str, ident: ExecutionId, **changes: Any) -> None:
-    """Rewrites an execution's rows behind everybody's back."""
+    """Changes an execution's rows directly."""
     names = TABLES[table].names
     for at, row in enumerate(tables[table]):
         if row[names.index("execution_id")] == ident.uuid:
@@ -253,7 +253,7 @@ def call_of(history: History, op: str, ident: ExecutionId, verdict: str = "ackno
 
 
 def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None:
-    """Another call like one there is, but for these facts."""
+    """A copy of a call with these changes."""
     copy = deepcopy(call_of(history, op, ident))
     copy.facts.update(changes)
     history.calls.append(copy)

@@ -1,5 +1,5 @@
-"""What is particular to a store: where it lives, how it is opened, and what a crash must leave of
-it.
+"""The parts of a run that depend on the store: location, opening, and the requirements after a
+crash.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ WIRED = ("worker0", "worker1", "driver", "signaller", "taskworker0", "taskclient
 
 
 async def open_engine(url: str) -> Engine:
-    """The one way every process of a run opens its database. A server that is away is
-    waited for.
-    """
+    """Opens the database as every process of a run does. Waits for an unavailable server."""
     if not is_postgres(url):
         return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
     while True:
@@ -54,7 +52,7 @@ async def open_engine(url: str) -> Engine:
 
 
 async def entered(stack: AsyncExitStack, made: AbstractAsyncContextManager[Any]) -> None:
-    """Waits for a server that is away."""
+    """Waits for an unavailable server."""
     while True:
         try:
             await stack.enter_async_context(made)
@@ -66,9 +64,9 @@ async def entered(stack: AsyncExitStack, made: AbstractAsyncContextManager[Any])
 
 
 class StoreCase(Protocol):
-    """`frozen_s` is longer than every limit, the lease of the leader included. By `clock_ms` the
-    wall clock is set wrong: where
-    it is the store's, everything waits for so long when it is set back."""
+    """`frozen_s` is longer than every limit, including the lease of the leader. `clock_ms` is the
+    error of the wall clock: if it is the store's, everything waits that long when it is set back.
+    """
 
     url: str
     frozen_s: tuple[float, float]
@@ -76,31 +74,31 @@ class StoreCase(Protocol):
     has_no_leader: bool
 
     def url_of(self, role: str) -> str:
-        """Where a process of this role reaches it."""
+        """The URL for a process of this role."""
 
     def cut(self) -> int:
-        """Takes the answers from those who reach it over a wire; how many connections that were."""
+        """Drops the answers on proxied connections; returns their number."""
 
     def is_writable(self) -> bool:
-        """Whether a write is not held up by a process that was stopped in the middle of one."""
+        """Whether no stopped process holds a lock that blocks writes."""
 
     def last_lease_event(self) -> int | None:
-        """The number of the last lease event; None where a step of a process's clock is none of the
+        """The number of the last lease event; None where a process's clock does not affect the
         store's.
         """
 
     def take_down(self, *, crash: bool) -> None:
-        """Ends the server by force or in order, where there is one."""
+        """Ends the server by crash or shutdown, if there is one."""
 
     def bring_up(self) -> None: ...
 
     def close(self, *, keep: bool) -> None: ...
 
     def tables(self) -> dict[str, list[Row]]:
-        """Everything the checker reads, on one snapshot."""
+        """Everything that the checker reads, in one snapshot."""
 
     def survives(self, rng: Random) -> Iterator[Violation]:
-        """Looks at what the last kill left behind, before anything else opens it."""
+        """Checks what the last kill left, before any process opens it."""
 
 
 class SqliteCase:
@@ -138,14 +136,14 @@ class SqliteCase:
         raise ValueError("SQLite has no server")
 
     def close(self, *, keep: bool) -> None:
-        """The folder is the run's."""
+        """The run removes its folder."""
 
     def tables(self) -> dict[str, list[Row]]:
         return read_tables(self.url, TABLES_READ)
 
     def survives(self, rng: Random) -> Iterator[Violation]:
-        """The file as it lies, its crash image, and images whose log is cut short: each opens, is
-        sound and keeps the rules.
+        """The file, its crash image, and images with a truncated log: each opens, is intact and
+        satisfies the invariants.
         """
         cuts = [None, *self._cuts(rng)]
         images = [self._image(at, cut) for at, cut in enumerate(cuts)]
@@ -188,7 +186,9 @@ class SqliteCase:
         return copy
 
     def _cuts(self, rng: Random) -> list[int]:
-        """Only where a crash could have cut: behind what was copied into the database already."""
+        """Positions at which a crash could truncate: after the frames that are in the database
+        already.
+        """
         shm = _beside(self.path, "-shm")
         head = shm.read_bytes()[:100] if shm.exists() else b""
         if len(head) < 100 or head[:48] != head[48:96]:
@@ -233,8 +233,8 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
 
 
 class PostgresCase:
-    """A server of its own, as durable as a server is unless told otherwise. Some reach it over a
-    wire that is cut at times.
+    """A separate server with default durability. Some processes connect through a proxy that drops
+    answers at times.
     """
 
     frozen_s, clock_ms, has_no_leader = (9.0, 11.0), (300_000, 900_000), False
@@ -287,8 +287,8 @@ class PostgresCase:
         return read_tables(self.url, TABLES_READ)
 
     def survives(self, rng: Random) -> Iterator[Violation]:
-        """What is there when the last statements have ended is there after one more crash, and
-        keeps the rules.
+        """The rows after the last statements are there after one more crash and satisfy the
+        invariants.
         """
         with psycopg.connect(self.url, autocommit=True) as db:
             for name in DURABLE:

@@ -1,5 +1,5 @@
-"""The follower of two channels. It writes down each event, then saves where it stands, and a later
-life resumes from there.
+"""Follows two channels. It logs each event, then saves its cursor; a later process resumes from
+there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def saved_cursor(folder: str | Path, channel: str) -> bytes:
 
 
 def as_line(event: Any) -> dict[str, Any]:
-    """An event as it is written down and compared."""
+    """An event in its logged form."""
     line = {"cursor": event.cursor.hex(), "execution": event.execution_id, "at": event.at}
     if isinstance(event, CompletionEvent):
         return {**line, "outcome": event.outcome}
@@ -47,7 +47,7 @@ def as_line(event: Any) -> dict[str, Any]:
 
 
 class Follower:
-    """One channel. A life may be armed to end between an event and the saving of its cursor."""
+    """One channel. May be armed to die between an event and the saving of its cursor."""
 
     def __init__(self, setup: Setup, log: Log, channel: str) -> None:
         self._setup, self._log, self._channel = setup, log, channel

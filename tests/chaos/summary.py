@@ -1,6 +1,4 @@
-"""What a run prints in the end: which faults there were, how the runs ended, what was asked, and
-what was checked.
-"""
+"""The summary of a run: faults, ends of runs, calls and checks."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def faults(seen: Evidence, self_kills: int, restarts: Mapping[str, int], cut: in
 
 
 def ends(seen: Evidence) -> Table:
-    """Of tasks by what they are, and of everything else together."""
+    """Of tasks by name, and of all other executions together."""
     told: dict[str, Counter[str]] = {}
     for ident, run in seen.runs.items():
         execution = seen.execution(ident)
@@ -126,7 +124,7 @@ def _count(
 
 
 def _was_late(call: Call) -> bool:
-    """A renewal that met its own execution's end was not late, only superfluous."""
+    """A renewal after the end of its own execution is superfluous and not late."""
     if call.verdict != "refused" or call.op not in FENCED:
         return False
     return call.reply["code"] in LATE and (call.op, call.reply["code"]) != (
@@ -136,7 +134,7 @@ def _was_late(call: Call) -> bool:
 
 
 def _was_thawed(seen: Evidence, call: Call) -> bool:
-    """Its process had been frozen, and went on a moment before the answer."""
+    """The process had been frozen and continued just before the answer."""
     for note in seen.history.notes:
         if note["op"] == "freeze" and note["target"] == call.instance:
             thawed = note["t"] + int(float(note["seconds"]) * 1e9)

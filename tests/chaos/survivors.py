@@ -1,4 +1,4 @@
-"""Who outlived a restart of the server and went on, and who should have."""
+"""Processes that survived a restart of the server and those that should have."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ENDS = ("kill", "term")
 
 
 def outages(seen: Evidence) -> list[tuple[int, int]]:
-    """From when to when the server was away."""
+    """The start and end of each outage."""
     downs = [note["t"] for note in seen.history.notes if note["op"] == "down"]
     ups = [note["t"] for note in seen.history.notes if note["op"] == "up"]
     return list(zip(downs, ups, strict=False))
 
 
 def reconnects(seen: Evidence) -> int:
-    """How often a process that had an answer before a restart had another one after it."""
+    """The number of processes with answers before and after a restart."""
     answers = _answers(seen)
     for life in seen.history.lives:
         answers[life.instance] += life.seen_ns
@@ -33,7 +33,7 @@ def reconnects(seen: Evidence) -> int:
 
 
 def nobody_is_stuck(seen: Evidence) -> Iterator[Violation]:
-    """A worker that was at work before a restart, and then left alone long enough, is at work
+    """A worker that was active before a restart, and undisturbed long enough after it, is active
     again.
     """
     answers, ends, stopped = _answers(seen), _ends(seen), _stopped_ns(seen)
@@ -67,7 +67,7 @@ def _answers(seen: Evidence) -> dict[str, list[int]]:
 
 
 def _ends(seen: Evidence) -> dict[str, int]:
-    """When each process was killed, asked to end, or began to die by itself."""
+    """The times at which each process was killed, asked to end, or killed itself."""
     ends: dict[str, int] = {}
     for note in seen.history.notes:
         if note["op"] in ENDS or note["op"] == "trap":

@@ -1,5 +1,5 @@
-"""The client of the tasks: submits the planned runs, answers, cancels, forgets what has ended, and
-writes down every end.
+"""The client of the tasks: submits the planned runs, answers approvals, cancels, removes ended
+runs, and logs every end.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Client:
         self._finished = {note["ordinal"] for note in before.notes if note["op"] == "finished"}
 
     async def run(self) -> None:
-        """What an earlier life did not see through is done again: each run has a key, and a flow
-        may be there twice.
+        """Repeats what an earlier process did not finish: each run has a key, and a flow may exist
+        twice.
         """
         trimming = asyncio.create_task(self._trim())
         left = [
@@ -90,7 +90,7 @@ class Client:
         ).id
 
     async def _flow(self, each: Order) -> list[ExecutionId]:
-        """Two of three are enough: they are there, or they cannot be."""
+        """Two of three are enough."""
         app, kinds = self._apps[each.namespace], ("racer", "racer", "loser")
         last = "joins"
         if each.kind == HOPELESS:
@@ -101,7 +101,7 @@ class Client:
         return [node.id for node in nodes]
 
     async def _watch(self, each: Order, ident: ExecutionId) -> None:
-        """Until it has ended. One that is forgotten had ended before."""
+        """Until it has ended. A removed run had ended before."""
         app = self._apps[each.namespace]
         engine = await app.engine()
         while True:
@@ -153,8 +153,8 @@ class Client:
                 raise  # else it is closed by now
 
     async def _trim(self) -> None:
-        """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and
-        flows may be under way.
+        """Removes executions that ended a few seconds ago and whose events the subscriber has
+        received; not parents and flows.
         """
         engine, heard = self._engine, Heard(self._setup.folder)
         while True:
@@ -167,8 +167,8 @@ class Client:
                     self._log.write("note", TRIMMED, kept_ms=self._setup.soak.kept_ms)
 
     def _kept_ms(self) -> dict[str, int]:
-        """Executions of workers are created again by a driver that died; they are kept for longer
-        than that takes.
+        """A restarted driver creates executions of workers again; they are kept longer than that
+        takes.
         """
         soak = self._setup.soak
         of_workers = {} if soak is None else dict.fromkeys(LANES, soak.kept_ms)

@@ -1,6 +1,4 @@
-"""The checks about runs of tasks: each ended once, in a way that its plan calls right, under its
-own namespace.
-"""
+"""The checks of task runs: each ended once, as its plan allows, in its own namespace."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def results_are_right(seen: Evidence) -> Iterator[Violation]:
 
 
 def runs_ended_once(seen: Evidence) -> Iterator[Violation]:
-    """By what the subscriber was told, for runs that are forgotten as well."""
+    """By the events of the subscriber, also for removed runs."""
     for ident, run in seen.runs.items():
         if len(run.ends) > 1:
             yield Violation(
@@ -51,7 +49,7 @@ def runs_ended_once(seen: Evidence) -> Iterator[Violation]:
 
 
 def seen_ends_stand(seen: Evidence) -> Iterator[Violation]:
-    """An end that the client has read is the end that is stored and that was told."""
+    """An end read by the client is the stored end and the one in the event."""
     for note in seen.history.notes:
         if note["op"] == "saw" and note["execution"] in seen.runs:
             run, execution = seen.runs[note["execution"]], seen.execution(note["execution"])
@@ -71,7 +69,7 @@ def seen_ends_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def steps_are_kept(seen: Evidence) -> Iterator[Violation]:
-    """A step has one value for every caller, and a result is made of such values."""
+    """A step has one value for every caller, and results consist of such values."""
     asked: dict[tuple[str, int], set[str]] = defaultdict(set)
     told: dict[tuple[str, int], set[str]] = defaultdict(set)
     for call in seen.history.calls:
@@ -101,7 +99,7 @@ def steps_are_kept(seen: Evidence) -> Iterator[Violation]:
 
 
 def budgets_admit_exactly(seen: Evidence) -> Iterator[Violation]:
-    """As many runs have spent as the budget holds, or all if there are fewer."""
+    """As many runs have spent as the budget admits, or all if there are fewer."""
     spent: dict[tuple[str, str], list[bool | None]] = defaultdict(list)
     values = _seen_or_stored(seen)
     for ident, run in seen.runs.items():

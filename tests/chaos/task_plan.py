@@ -1,6 +1,4 @@
-"""The runs of tasks, from the seed alone: which there are, in which namespace, and which ends of
-each are right.
-"""
+"""The task runs, from the seed alone: their namespaces and allowed ends."""
 
 from __future__ import annotations
 
@@ -144,5 +142,5 @@ def purse_of(kind: str, ordinal: int) -> str:
 
 
 def argument(payload: str) -> int:
-    """The number every task is given."""
+    """The argument of every task."""
     return int(json.loads(payload)["n"])

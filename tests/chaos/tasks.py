@@ -27,7 +27,7 @@ ACTIONS = {
 def tasks(
     url: str, namespace: str, instance: str = "", blocks_now: Callable[[], bool] = lambda: False
 ) -> App:
-    """What a step comes to names the process that ran it. `blocks_now` says whether the event loop
+    """The value of a step names the process that ran it. `blocks_now` says whether the event loop
     is blocked when planned.
     """
     app = App(url, name="chaos", namespace=namespace, settings=SETTINGS)

@@ -1,6 +1,4 @@
-"""The checker is checked: a sound run passes, and each kind of violation, planted by hand, is
-caught.
-"""
+"""A sound run passes the checker, and each kind of planted violation is caught."""
 
 from __future__ import annotations
 
@@ -72,7 +70,7 @@ def late_write_was_accepted(tables: Tables, history: History) -> None:
 
 
 def late_progress_was_accepted(tables: Tables, history: History) -> None:
-    """Nobody logged the grant that made it stale; only the lease events tell."""
+    """No process logged the grant that made it stale; only the lease events show it."""
     late = call_of(history, "complete", LOST, "refused")
     late.op, late.verdict = "progress", "acknowledged"
     history.calls[:] = [call for call in history.calls if call.op != "claim"]
@@ -85,7 +83,7 @@ def late_by_the_logs_alone(tables: Tables, history: History) -> None:
 
 
 def expired_lease_was_accepted(tables: Tables, history: History) -> None:
-    """Nobody took over, but the lease had run out."""
+    """There was no takeover, but the lease had expired."""
     for call in history.of("claim"):
         call.reply["granted"] = [
             (ident, epoch, 1 if ident == KEYED else until)
@@ -316,7 +314,7 @@ def test_a_planted_violation_is_caught(
 
 
 def answered_from_an_earlier_suspend(tables: Tables, history: History) -> None:
-    """By a holder whose lease was over: nothing was written for it."""
+    """For a holder whose lease was over; nothing was written."""
     (call, *_) = [each for each in history.of("suspend") if each.reply["outcome"] == "suspended"]
     late = deepcopy(call)
     late.facts["epoch"], late.asked_ms, late.reply["repeats"] = 1_000_000, 2**52, True
@@ -324,8 +322,8 @@ def answered_from_an_earlier_suspend(tables: Tables, history: History) -> None:
 
 
 def told_of_the_retry_of_a_timeout(tables: Tables, history: History) -> None:
-    """The engine ended the attempt at its limit; its holder reports a failure and hears of the
-    retry.
+    """The engine ended the attempt at its limit; its holder reports a failure and gets the retry as
+    answer.
     """
     (call, *_) = [each for each in history.of("fail") if each.reply["outcome"] == "retry"]
     lease = (call.execution, call.epoch)
@@ -359,7 +357,7 @@ def test_a_line_cut_short_by_a_kill_is_not_read(tmp_path: Path) -> None:
 
 
 async def crashed(folder: Path) -> SqliteCase:
-    """A database as a kill leaves it: the log holds what the file does not."""
+    """A database after a kill: the log contains pages that the file does not."""
     origin = SqliteCase(folder / "origin")
     origin.path.parent.mkdir()
     engine = await open_engine(origin.url)

@@ -1,4 +1,4 @@
-"""The checks of progress are checked, and so is the clock that can be set."""
+"""Planted violations of the checks of progress are caught; the settable clock works."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def timer_is_overdue(tables: Tables, history: History) -> None:
 
 
 def frozen_process_was_heard(tables: Tables, history: History) -> None:
-    """The lease was taken over while its process was frozen; what the process sent when it went on
-    was accepted.
+    """The lease was taken over while its process was frozen; a call of the process after that was
+    accepted.
     """
     late = call_of(history, "complete", LOST, "refused")
     history.notes.append(
@@ -129,7 +129,7 @@ async def test_a_timer_is_overdue_when_nothing_moves_it(
 def test_times_of_a_store_whose_clock_was_set_are_not_compared(
     sound: tuple[Tables, History],
 ) -> None:
-    """What the logs tell is: their order does not depend on a wall clock."""
+    """The logs are compared: their order does not depend on a wall clock."""
     tables, history = deepcopy(sound)
     late = call_of(history, "complete", LOST, "refused")
     late.op, late.verdict = "progress", "acknowledged"

@@ -1,4 +1,6 @@
-"""A process without supervision works again after a restart of the server, or it is noticed."""
+"""A process without supervision is active again after a restart of the server, or the check
+fails.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ RESTARTS = ((10, 11), (60, 61))
 
 
 def evidence(answered: tuple[int, ...], *notes: tuple[str, int]) -> Evidence:
-    """A worker with answers at these seconds and what befell it, another that is always at work,
-    and two restarts.
+    """A worker with answers at these seconds and its faults, a worker that is always active, and
+    two restarts.
     """
     history = History([], [], [])
     for down, up in RESTARTS:
@@ -45,7 +47,7 @@ def evidence(answered: tuple[int, ...], *notes: tuple[str, int]) -> Evidence:
 @pytest.mark.parametrize(
     "answered", [(5,), (5, 30, 62), (5, 12, 59)], ids=["never", "late", "not_again"]
 )
-def test_who_does_not_come_back_is_stuck(answered: tuple[int, ...]) -> None:
+def test_a_worker_without_answers_after_a_restart_is_stuck(answered: tuple[int, ...]) -> None:
     assert {violation.subject for violation in nobody_is_stuck(evidence(answered))} == {"worker0-1"}
 
 
@@ -60,7 +62,7 @@ def test_who_does_not_come_back_is_stuck(answered: tuple[int, ...]) -> None:
     ],
     ids=["in_time", "born_later", "killed", "asked_to_end", "stopped_meanwhile"],
 )
-def test_who_had_no_chance_or_used_it_is_not(
+def test_a_worker_that_was_disturbed_or_recovered_is_not_stuck(
     answered: tuple[int, ...], notes: tuple[tuple[str, int], ...]
 ) -> None:
     assert list(nobody_is_stuck(evidence(answered, *notes))) == []

@@ -1,6 +1,4 @@
-"""The checks of the runs of tasks are checked: each kind of violation, planted by hand,
-is caught.
-"""
+"""Each kind of planted violation of the checks of task runs is caught."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from .sound import Tables, alter, ident_of, rows_of, run_of
 EXEC = "ff_exec_core"
 
 
-def test_a_run_that_is_forgotten_is_judged_by_what_was_told_of_it(
+def test_a_removed_run_is_judged_by_its_events(
     sound: tuple[Tables, History],
 ) -> None:
     seen = Evidence.of(*sound)
@@ -34,7 +32,7 @@ def test_a_run_that_is_forgotten_is_judged_by_what_was_told_of_it(
 
 
 def run_is_lost(tables: Tables, history: History) -> None:
-    """It is gone, and nothing was told of its end."""
+    """It is removed without an event of its end."""
     _untold(history, ident_of(history, "in_time"))
 
 
@@ -98,7 +96,7 @@ def step_was_told_differently(tables: Tables, history: History) -> None:
 
 
 def result_has_a_step_of_a_zombie(tables: Tables, history: History) -> None:
-    """Its recording was refused, and yet the result has it."""
+    """The record of the step was refused, but the result contains it."""
     for call in list(history.of("step")):
         if call.execution == ident_of(history, "steps"):
             call.verdict, call.reply = "refused", {"code": "lease_expired"}

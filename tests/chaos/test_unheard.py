@@ -1,4 +1,6 @@
-"""Calls whose answer was lost: either may be, nothing twice, and a refusal is still a refusal."""
+"""Calls without an answer: either outcome is possible, none twice, and a refusal remains a
+refusal.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from .stores import STORES
 
 
 def unheard(history: History, op: str, ident: ExecutionId) -> Any:
-    """The same call, had its answer been lost."""
+    """The same call without its answer."""
     call = call_of(history, op, ident)
     call.verdict, call.reply = "unknown", {"code": "transport_error", "says": "lost"}
     return call
@@ -68,9 +70,7 @@ def unheard_replay_was_made_twice(tables: Tables, history: History) -> None:
 
 
 def unheard_end_came_too_late(tables: Tables, history: History) -> None:
-    """It was repeated and found to be done, but by the event it was done when the lease had run
-    out.
-    """
+    """The repetition found it done, but by the event that was after the lease had expired."""
     again(history, "complete", KEYED)
     unheard(history, "complete", KEYED)
     alter(tables, "ff_lease_event", KEYED, occurred_at_ms=2**52)
@@ -119,8 +119,8 @@ def unheard_end_that_was_not_made(tables: Tables, history: History) -> None:
 
 
 def unheard_end_that_was_asked_again(tables: Tables, history: History) -> None:
-    """The answer to the second call came when the lease had long run out; the event tells that the
-    first was in time.
+    """The answer to the second call came after the expiry of the lease; by the event the first was
+    in time.
     """
     again(history, "complete", KEYED)
     history.calls[-1].asked_ms = 2**52
@@ -154,7 +154,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
-def test_what_nobody_heard_may_be_either(
+def test_a_call_without_an_answer_may_have_either_outcome(
     sound: tuple[Tables, History], change: Callable[[Tables, History], None]
 ) -> None:
     tables, history = deepcopy(sound)

@@ -1,4 +1,4 @@
-"""What a process that lives through the whole run takes of its machine, written down by itself."""
+"""The resources used by a process that lasts for the whole run, logged by the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def tell_vitals(log: Log) -> None:
 
 
 def vitals() -> dict[str, float]:
-    """The tasks are those of every event loop of the process."""
+    """Counts the tasks of every event loop of the process."""
     return {
         "rss_mb": int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6,
         "descriptors": len(os.listdir("/proc/self/fd")),

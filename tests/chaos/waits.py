@@ -1,5 +1,5 @@
-"""The checks about suspensions: every signal that was acknowledged is there, and those it let go
-on went on.
+"""The checks of suspensions: every acknowledged signal is stored, and executions that it resumed
+continued.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MET = "resume_condition_satisfied"
 
 
 def signals_stand(seen: Evidence) -> Iterator[Violation]:
-    """Every acknowledged signal is stored and was told of once, however often it was sent under its
-    key.
+    """Every acknowledged signal is stored and has one event, for any number of repetitions under
+    its key.
     """
     for call in seen.history.of("signal"):
         key = key_of(call.execution)
@@ -42,7 +42,7 @@ def _told(seen: Evidence, ident: str) -> Counter[UUID]:
 
 
 def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
-    """Whatever was told of was sent by somebody who was not refused."""
+    """Every signal of an event was sent by a call that was not refused."""
     sent: dict[UUID, set[str]] = defaultdict(set)
     for call in seen.history.calls:
         if call.op == "signal":
@@ -60,8 +60,8 @@ def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
 
 
 def resumes_stand(seen: Evidence) -> Iterator[Violation]:
-    """Who was told that a signal let an execution go on: it did, by that signal, and was told of
-    once.
+    """An execution that a signal is reported to have resumed was resumed by that signal, with one
+    event.
     """
     for call in seen.history.of("signal"):
         if call.reply["effect"] != MET:
@@ -101,7 +101,7 @@ def resumes_stand(seen: Evidence) -> Iterator[Violation]:
 
 
 def nobody_waits_for_what_came(seen: Evidence) -> Iterator[Violation]:
-    """Nothing is suspended whose condition is met."""
+    """No suspended execution has a satisfied condition."""
     for key, suspension in seen.world.suspensions.items():
         satisfied = tuple(json.loads(suspension.satisfied_set))
         if suspension.is_open and conditions.is_met(
@@ -113,9 +113,7 @@ def nobody_waits_for_what_came(seen: Evidence) -> Iterator[Violation]:
 
 
 def enough_was_enough(seen: Evidence) -> Iterator[Violation]:
-    """Who was told that enough had arrived had it arrive: its waitpoint is used up, and holds what
-    was heard.
-    """
+    """A suspend that reported a satisfied condition used its waitpoint, which holds the signals."""
     for call in seen.history.of("suspend"):
         if call.reply["outcome"] == "met":
             boxes = [
@@ -132,7 +130,7 @@ def enough_was_enough(seen: Evidence) -> Iterator[Violation]:
 
 
 def what_was_seen_is_there(seen: Evidence) -> Iterator[Violation]:
-    """An execution that resumed was shown signals that are stored, or that of a timeout."""
+    """A resumed execution was given stored signals, or that of a timeout."""
     for call in seen.history.of("observe"):
         stored = {
             str(signal.signal_id) for signal in seen.world.signals.get(key_of(call.execution), [])

@@ -1,5 +1,5 @@
-"""The wire between some processes and their server. When it is cut, what was asked arrives and what
-is answered does not.
+"""A proxy between some processes and their server. When it is cut, requests arrive and answers do
+not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CHUNK = 65_536
 
 
 class Wire:
-    """Listens on a port of its own, on a thread of its own."""
+    """Listens on its own port, in its own thread."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -27,7 +27,7 @@ class Wire:
         self._thread.start()
 
     def cut(self) -> int:
-        """Every link there is now; how many that were."""
+        """Cuts every open link; returns their number."""
         return asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
 
     def close(self) -> None:
@@ -38,7 +38,7 @@ class Wire:
         self._loop.close()
 
     async def _cut(self) -> int:
-        """Answers are dropped for a moment, so that what is under way comes to its end unheard."""
+        """Drops answers for a moment, so that calls in flight end without an answer."""
         links = tuple(self._links)
         for link in links:
             link.mute = True

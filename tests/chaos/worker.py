@@ -1,5 +1,5 @@
-"""A worker: claims, renews, works a little, ends each lease by plan, runs the loops, and sometimes
-dies at a chosen point.
+"""A worker: claims, renews, ends each lease by plan, runs the loops, and may kill itself at a
+chosen point.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ POINTS = (
 
 
 class Trap:
-    """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just
+    """A process may be armed to kill itself at the n-th pass of a named point. `note` logs it just
     before.
     """
 
@@ -217,9 +217,7 @@ class Worker:
                 )
 
     async def _suspend(self, work: Work, planned: Step) -> None:
-        """What had been signalled before may be enough; then the lease is still good, and the work
-        is done.
-        """
+        """Earlier signals may be enough; then the lease remains and the execution completes."""
         engine, ordinal = self._engine, ordinal_of(work.input_payload)
         now, ahead = await self._insist(engine.server_time_ms), None
         if starts_ahead(self._setup.seed, ordinal, work.lease_epoch):
@@ -255,8 +253,8 @@ class Worker:
                 await self._call("complete", work, complete, None, "after_complete", **facts)
 
     async def _turn(self, work: Work, payload: bytes, facts: dict[str, Any]) -> None:
-        """An end and a claim in one call. What was claimed by one that failed is never
-        learnt of.
+        """An end and a claim in one call. The worker does not learn of executions claimed by a
+        failed call.
         """
         log, lane = self._log, self._rng.choice(LANES)
         ending, claiming = (
@@ -297,7 +295,7 @@ class Worker:
         )
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """While the store is away; every call of a holder may be repeated."""
+        """While the store is unavailable; every call of a holder may be repeated."""
         while True:
             try:
                 return await work()

@@ -50,7 +50,7 @@ class Command:
                 return line
 
     def ended(self) -> int:
-        """Its exit status, and the rest of what it said."""
+        """Its exit status, and the rest of its output."""
         while (line := self._new.get(timeout=patience(PATIENCE_S))) is not None:
             self.lines.append(line)
         self._new.put(None)

@@ -15,7 +15,7 @@ COMMAND = ["admin", "partition-collisions"]
 
 
 def together(wanted: int) -> list[str]:
-    """So many lanes of one partition, and one that is alone."""
+    """Several lanes of one partition, and a lane of another."""
     by_partition: dict[int, list[str]] = {}
     for number in range(10_000):
         lane = f"lane-{number}"

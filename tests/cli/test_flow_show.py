@@ -143,7 +143,7 @@ async def test_an_empty_flow_and_one_that_is_built_by_hand(sqlite: SqliteBackend
     assert "style=dotted" in dot(await view_flow(sqlite, FLOW))
 
 
-async def test_a_cancelled_flow_says_why(sqlite: SqliteBackend) -> None:
+async def test_a_cancelled_flow_shows_its_reason(sqlite: SqliteBackend) -> None:
     await submit(sqlite, ["a", "b"], [("a", "b")])
     await sqlite.cancel_flow_header(
         CancelFlowArgs(flow_id=FLOW, reason="wrong [bold]customer[/bold]")
@@ -153,7 +153,7 @@ async def test_a_cancelled_flow_says_why(sqlite: SqliteBackend) -> None:
     assert "cancelled by cancel_all: wrong [bold]customer[/bold]" in said
 
 
-async def test_members_that_retention_took_are_shown_as_gone(sqlite: SqliteBackend) -> None:
+async def test_members_removed_by_retention_are_shown_as_removed(sqlite: SqliteBackend) -> None:
     node = await submit(sqlite, ["a", "b"], [("a", "b")])
     await complete(sqlite, 1)
     await complete(sqlite, 1)

@@ -99,9 +99,7 @@ def answered(status: int, body: Any) -> Answered:
 
 
 def _code(text: str) -> str:
-    """The word in front that programs look at. The rest is for people, and is said in other words
-    here.
-    """
+    """The first word, which programs read. The rest of the message is worded differently here."""
     word = text.partition(":")[0]
     return word if word in _CODES else ""
 

@@ -1,6 +1,4 @@
-"""What the flow tests share: graphs written as text, ways to end a node, and a look at edges and
-groups.
-"""
+"""Helpers of flow tests: graphs written as text, ways to end a node, reads of edges and groups."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ Counters = tuple[int, int, int, int, str]
 
 
 class Graph:
-    """A flow whose members have names; each is alone on the lane of its name."""
+    """A flow whose members have names; each has a lane of that name."""
 
     def __init__(self, flow: UUID | None = None) -> None:
         self.flow = flow or uuid4()
@@ -67,8 +65,8 @@ class Graph:
         kinds: Mapping[str, str] | None = None,
         **said: Any,
     ) -> SubmitFlowArgs:
-        """`"a>c b>c d"`: c waits for a and b, d is alone. `refs` names edges that pass data,
-        `nodes` what a node says.
+        """`"a>c b>c d"`: c waits for a and b, d for none. `refs` names edges that pass data,
+        `nodes` the arguments of a node.
         """
         edges = []
         for at, word in enumerate(text.split()):
@@ -218,7 +216,7 @@ def crashing(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def siblings_left(engine: Engine) -> Iterator[None]:
-    """As if the process died between a group's firing and the cancels it asks for."""
+    """As if the process died between a group's firing and the cancels of its siblings."""
     cascade: Any = engine.parts.core.cascade
 
     async def nobody(group: EdgeGroup) -> list[ExecutionId]:
@@ -260,7 +258,7 @@ async def edge_row(engine: Engine, graph: Graph, word: str) -> Edge:
 
 
 async def undispatched(engine: Engine) -> list[UUID]:
-    """Members of flows whose end nobody has seen to."""
+    """Members of flows whose end has no mark."""
     await engine.parts.core.cascade.finish()
     rows = await outbox(engine, "ff_completion_event")
     return [

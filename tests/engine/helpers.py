@@ -5,6 +5,7 @@ back.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -97,9 +98,7 @@ async def claim(
 async def running(
     engine: Engine, by: ClaimPolicy | None = None, **said: Any
 ) -> tuple[ExecutionId, Handle]:
-    """A new execution in the hands of a worker. Alone on its lane unless the test put
-    others there.
-    """
+    """A new execution leased to a worker. Alone on its lane unless the test put others there."""
     ident = await create(engine, **said)
     by = by or worker(namespace=said.get("namespace", "default"))
     handle = await claim(engine, by, lane=said.get("lane_id", LANE))
@@ -231,10 +230,18 @@ async def dump(engine: Engine) -> dict[str, list[Row]]:
 
 
 async def parked(engine: Engine, topic: str, key: Any = None) -> None:
-    """Until somebody has gone to sleep on this topic."""
+    """Until a waiter of this topic sleeps."""
     async with patient(10):
-        while (topic, key) not in engine.store.hub.waiters:  # noqa: ASYNC110
+        while not any(map(is_asleep, engine.store.hub.waiters.get((topic, key), ()))):  # noqa: ASYNC110
             await asyncio.sleep(0)
+
+
+def is_asleep(waiter: Any) -> bool:
+    return bool(waiter._event._waiters) and not waiter._event.is_set()
+
+
+def loop_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "flowfabric-loops"]
 
 
 async def refused(call: Awaitable[Any], kind: Kind) -> EngineError:
@@ -257,7 +264,7 @@ def other_uuid() -> UUID:
 
 
 def lease_label(engine: Engine) -> str:
-    """How the composite name of a lease begins."""
+    """The start of the composite name of a lease."""
     return "pg" if engine.backend_label == "postgres" else engine.backend_label
 
 

@@ -61,7 +61,7 @@ class Life:
         return self
 
     async def begin(self, feature: str) -> None:
-        """Into its midst: no worker holds the execution, or may go on with it."""
+        """Brings it to its middle state: no worker may hold or resume the execution."""
         await self.work()
         await getattr(self, f"_begin_{feature}")()
         if feature not in WAITS:
@@ -110,7 +110,7 @@ class Life:
         return [entry.what.value for entry in entries]
 
     async def told(self) -> list[str]:
-        """The ends that were told; a resumption is told on the same channel."""
+        """The end events; resumptions are on the same channel."""
         return [
             outcome
             for outcome in (await told(self.engine, self.ident))["DONE"]

@@ -29,7 +29,7 @@ from flowfabric.rules.streams.stream_forms import META
 from flowfabric.store.port import Loaded, Read
 from tests.patience import patient
 
-from .helpers import running
+from .helpers import is_asleep, running
 
 PATCH = DurableSummary()
 LIVE = BestEffortLive(5_000)
@@ -90,21 +90,17 @@ async def meta(engine: Engine, ident: ExecutionId, attempt: int = 0) -> StreamMe
 async def tailing(
     engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any
 ) -> asyncio.Task[StreamFrames]:
-    """A tail that has looked, found nothing and gone to sleep."""
+    """A tail that found nothing and sleeps."""
     tail = asyncio.create_task(engine.tail_stream(ident, attempt, **{"block_ms": 30_000, **said}))
     await asleep(engine, ident)
     return tail
 
 
 async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
-    """Until so many have gone to sleep on a stream of this execution."""
+    """Until so many sleep on a stream of this execution."""
     async with patient(SOON_S):
         while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
-
-
-def is_asleep(waiter: Any) -> bool:
-    return bool(waiter._event._waiters) and not waiter._event.is_set()
 
 
 async def soon(tail: asyncio.Task[StreamFrames]) -> StreamFrames:

@@ -1,5 +1,5 @@
-"""What the suspension tests share: an engine with a key, suspending in one line, signals, and a
-look at the rows behind.
+"""Helpers of suspension tests: an engine with a key, suspending in one line, signals, reads of the
+rows.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def fresh(*keys: str) -> list[FreshWaitpoint]:
 
 
 def suspend_args(*keys: str, **said: Any) -> SuspendArgs:
-    """One fresh waitpoint for each key; unless said otherwise, any signal on the first
-    is enough.
-    """
+    """One new waitpoint for each key; by default, any signal on the first is enough."""
     keys = keys or (KEY,)
     known: dict[str, Any] = {
         "suspension_id": uuid4(),

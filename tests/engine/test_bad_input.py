@@ -167,7 +167,7 @@ async def test_a_handle_cut_anywhere_is_corrupt(subject: Subject) -> None:
 
 
 async def test_a_handle_altered_in_any_byte_that_counts_is_refused(subject: Subject) -> None:
-    """Header, execution, attempt index, lease id and epoch; the rest is told, not proven."""
+    """Header, execution, attempt index, lease id and epoch; the rest is informational."""
     before = await dump(subject.engine)
     for at in (*range(54), *range(94, 142)):
         with pytest.raises(EngineError):

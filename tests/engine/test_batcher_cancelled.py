@@ -91,7 +91,9 @@ async def test_a_call_from_the_callback_of_an_answer_is_served() -> None:
 
 
 async def test_a_late_start_does_not_touch_the_next_line_of_its_key() -> None:
-    """The callers of a scheduled start are gone, the last batch ends, and a new call comes."""
+    """The callers of a scheduled start were cancelled, the last batch ends, and a new call
+    comes.
+    """
     runs = Runs(in_flight=2)
     first = runs.submit(1)
     await runs.begun(1)

@@ -182,7 +182,7 @@ async def test_what_is_over_or_unknown_is_left_and_the_refusal_noted(
 
 
 @pytest.mark.meets("budget_action", "flow")
-async def test_those_downstream_of_one_that_failed_hear_of_it(engine: Engine) -> None:
+async def test_dependents_of_a_failed_execution_are_skipped(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
     ident = await spent_out(engine, FAIL)
     handle = await hold(engine, graph, "a")
@@ -197,7 +197,9 @@ async def test_those_downstream_of_one_that_failed_hear_of_it(engine: Engine) ->
 # ---- suspend_execution
 
 
-async def test_a_suspended_one_goes_on_after_the_reset(engine: Engine, clock: ManualClock) -> None:
+async def test_a_suspended_execution_continues_after_the_reset(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await spent_out(engine, SUSPEND, reset_interval_ms=1_000)
     who, handle = await running(engine)
     assert await overspend(engine, ident, who, handle) == hard("t", 9, 10, SUSPEND)
@@ -274,7 +276,7 @@ async def test_suspending_what_is_ready_or_reserved(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delayed", "suspended", "lost", "held"])
-async def test_what_waits_for_something_else_goes_on_waiting(
+async def test_executions_with_another_reason_remain_blocked(
     engine: Engine, clock: ManualClock, kind: str
 ) -> None:
     who = await one_that_is(engine, clock, kind)
@@ -293,7 +295,7 @@ async def test_a_second_refusal_of_one_that_waits_is_only_noted(engine: Engine) 
     await noted(engine, ident, 2)
 
 
-async def test_many_waiters_go_on_together(engine: Engine) -> None:
+async def test_many_waiters_are_released_together(engine: Engine) -> None:
     ident, other = await spent_out(engine, SUSPEND), await spent_out(engine, SUSPEND)
     waiting = [await create(engine) for _ in range(7)]
     for who in waiting:
@@ -437,7 +439,7 @@ async def test_refusal_and_consequence_are_one_commit(
 async def test_room_made_just_before_the_consequence_is_used(
     engine: Engine, action: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would wait for room that is there already, and nobody would tell it."""
+    """Otherwise it would wait for a release that has happened already."""
     ident, other = await budget(engine, {"t": 10}, on_hard_limit=action), new_id()
     await spend(engine, ident, other, t=9)
     who, handle = await running(engine)

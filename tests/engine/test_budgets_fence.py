@@ -201,7 +201,7 @@ async def test_a_late_report_cancels_nothing_of_the_flow(
 
 
 @pytest.mark.meets("budget_action", "retention")
-async def test_the_report_for_an_execution_that_is_gone_is_refused(
+async def test_the_report_for_a_removed_execution_is_refused(
     engine: Engine, clock: ManualClock
 ) -> None:
     """What a budget ended is kept as what failed. Then another may have its id, and a late breach

@@ -1,6 +1,4 @@
-"""Accounts of executions, giving back, starting anew, and what is told of counters that contradict
-each other.
-"""
+"""Accounts of executions, releases, resets, and the report of contradicting counters."""
 
 from __future__ import annotations
 
@@ -240,7 +238,7 @@ async def test_a_healthy_database_is_left_as_it_is(engine: Engine, clock: Manual
     assert await rows(engine, KEYS) == []
 
 
-async def test_whoever_a_reset_did_not_live_to_release_goes_on(
+async def test_executions_that_an_interrupted_reset_did_not_release_continue(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident = await budget(engine, {"a": 5}, on_hard_limit="suspend_execution")
@@ -277,7 +275,7 @@ async def plant(engine: Engine, of: UUID, dimension: str, value: int) -> None:
     )
 
 
-async def test_what_does_not_add_up_is_told_and_left(
+async def test_contradicting_counters_are_reported_and_kept(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     short, below, fine = await budget(engine), await budget(engine), await budget(engine)

@@ -120,7 +120,7 @@ async def test_a_limit_of_zero_is_none(engine: Engine) -> None:
     assert await usage(engine, ident) == {"a": 10**15}
 
 
-async def test_zero_makes_the_row_and_says_no_more(engine: Engine) -> None:
+async def test_zero_creates_the_row_only(engine: Engine) -> None:
     ident = await budget(engine, {"a": 1})
     assert await report(engine, ident, a=0) == OK
     assert await report(engine, ident, a=0) == OK
@@ -129,7 +129,7 @@ async def test_zero_makes_the_row_and_says_no_more(engine: Engine) -> None:
 
 
 async def test_a_budget_that_was_never_made_is_not_found_and_counts_nothing(engine: Engine) -> None:
-    """A mistyped id would otherwise take whatever is reported, and stop nobody."""
+    """A mistyped id would otherwise accept every report and limit nothing."""
     ident = uuid4()
     who, handle = await running(engine)
     before = await dump(engine)
@@ -201,9 +201,7 @@ async def test_a_worker_reports_tokens_and_time_by_their_names(engine: Engine) -
     assert await usage(engine, ident) == {"cents": 3, "input_tokens": 7, "wall_ms": 0}
 
 
-async def test_what_was_used_is_recorded_after_the_lease_is_gone(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_usage_is_recorded_after_the_lease_ended(engine: Engine, clock: ManualClock) -> None:
     ident = await budget(engine)
     who, handle = await running(engine)
     clock.advance(2 * TTL_MS)

@@ -1,4 +1,4 @@
-"""Many reports at once on one engine: limits hold exactly, everybody is answered, and the log stays
+"""Concurrent reports on one engine: limits hold exactly, every call is answered, and the log stays
 readable.
 """
 

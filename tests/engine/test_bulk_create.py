@@ -157,7 +157,7 @@ async def test_any_sequence_type_is_accepted(engine: Engine) -> None:
 
 
 async def test_changes_by_the_caller_during_the_call_have_no_effect(engine: Engine) -> None:
-    """His list and his tags are read when he calls."""
+    """The list and the tags are read at the call."""
     many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2)]
     kept = list(many)
     creating = asyncio.ensure_future(engine.create_executions(many))

@@ -265,7 +265,7 @@ async def test_loops_outlive_the_engine_that_started_them(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite://:memory:"])
-async def test_connect_runs_the_loops_unless_told_otherwise(url: str) -> None:
+async def test_connect_runs_the_loops_by_default(url: str) -> None:
     async with await connect(url, dev=True) as engine:
         await create(engine, delay_until=await engine.server_time_ms() + 20)
         assert (
@@ -282,7 +282,7 @@ async def test_other_settings_for_an_open_database_are_refused(tmp_path: Path) -
     await first.close()
 
 
-async def test_a_closed_memory_engine_says_so_and_ends_its_subscriptions() -> None:
+async def test_a_closed_memory_engine_raises_and_ends_its_subscriptions() -> None:
     engine = memory_engine()
     events = await engine.subscribe_completion()
     waiting = asyncio.create_task(anext(events))  # type: ignore[arg-type]
@@ -295,7 +295,7 @@ async def test_a_closed_memory_engine_says_so_and_ends_its_subscriptions() -> No
 
 
 class Failing:
-    """A cursor whose disk is gone for some statements."""
+    """A cursor whose disk fails for some statements."""
 
     def __init__(self, real: Any, *words: str) -> None:
         self._real, self._words = real, words

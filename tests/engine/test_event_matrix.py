@@ -1,5 +1,5 @@
-"""Who writes which events: suspensions, signals, time limits and flows. `test_lifecycle_events` has
-the rest.
+"""The events of each operation: suspensions, signals, time limits and flows.
+`test_lifecycle_events` has the rest.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def test_suspend_lets_the_lease_go(engine: Engine) -> None:
 
 
 @two_stores
-async def test_a_signal_is_told_and_the_last_one_makes_it_resumable(engine: Engine) -> None:
+async def test_a_signal_has_an_event_and_the_last_one_makes_it_resumable(engine: Engine) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held, "ahead")
@@ -115,7 +115,7 @@ async def test_waiting_for_children_lets_the_lease_go(engine: Engine) -> None:
 
 
 @two_stores
-async def test_a_dependency_made_impossible_is_told_as_skipped(engine: Engine) -> None:
+async def test_a_dependency_made_impossible_has_a_skipped_event(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
     written = await told_since(engine, lambda: finish(engine, graph, "a", "failed"))
     assert written["completion"] == [(graph["a"].uuid, "failed"), (graph["b"].uuid, "skipped")]
@@ -123,7 +123,9 @@ async def test_a_dependency_made_impossible_is_told_as_skipped(engine: Engine) -
 
 
 @two_stores
-async def test_cancelling_a_flow_ends_each_member_and_says_who_was_asked(engine: Engine) -> None:
+async def test_cancelling_a_flow_ends_each_member_and_has_one_operator_event(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a b>c")
     await hold(engine, graph, "a")
     written = await told_since(engine, lambda: engine.cancel_flow_header(_cancel(graph)))

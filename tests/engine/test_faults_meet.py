@@ -1,6 +1,4 @@
-"""Clocks that leap and leaders that stand still, at the moments where several features wait for
-them.
-"""
+"""Clock steps and frozen leaders while several features depend on them."""
 
 from __future__ import annotations
 

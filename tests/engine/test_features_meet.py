@@ -43,7 +43,7 @@ do.
 @pytest.mark.meets("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
 @pytest.mark.parametrize("first", FEATURES)
 async def test_one_after_the_other(engine: Engine, clock: ManualClock, first: str) -> None:
-    """Time under one lease adds up over waits and begins anew with the lease; former holders are
+    """Time under one lease adds up over waits and restarts with the lease; former holders are
     fenced off.
     """
     for then in FEATURES:

@@ -126,7 +126,7 @@ _KEY = tuple(Cond(column, "=", Arg(column)) for column in ("partition_key", "exe
 REMOVE = Form("test_remove_execution", Delete("ff_exec_core", _KEY))
 
 
-async def test_a_child_that_is_gone_or_elsewhere_is_refused(engine: Engine) -> None:
+async def test_a_child_that_was_removed_or_is_in_another_flow_is_refused(engine: Engine) -> None:
     graph = await built(engine, "a>b", "a>c")
     await engine.cancel_flow(graph.flow, "flow_only")
     key = {"partition_key": graph.partition, "execution_id": graph["c"].uuid}
@@ -144,7 +144,7 @@ async def test_a_child_that_is_gone_or_elsewhere_is_refused(engine: Engine) -> N
         await engine.apply_dependency_to_child(apply_args(graph, "a>b"))
 
 
-async def test_what_was_staged_counts_and_not_what_is_said_again(engine: Engine) -> None:
+async def test_the_staged_edge_counts_and_not_the_repeated_arguments(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     await stage(engine, graph, "a>b", data_passing_ref="r", dependency_kind="k")
     await engine.apply_dependency_to_child(
@@ -283,7 +283,7 @@ async def test_a_worker_may_wait_while_its_quorum_is_being_built(engine: Engine)
     assert await state(engine, graph["p"]) == "READY"
 
 
-async def test_a_blocked_childs_deadline_goes_on(engine: Engine, clock: ManualClock) -> None:
+async def test_the_deadline_of_a_blocked_child_applies(engine: Engine, clock: ManualClock) -> None:
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=50))
     said = {"execution_deadline_at": clock() + 100, "policy": policy}
     graph = await submit(engine, "a>b b>c", nodes={"b": said})

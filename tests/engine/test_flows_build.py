@@ -65,7 +65,7 @@ async def test_a_new_flow_is_open_and_empty(engine: Engine, clock: ManualClock) 
     assert await engine.flow_members(flow) == [] and await engine.flow_edges(flow) == []
 
 
-async def test_creating_a_flow_again_writes_nothing_whatever_is_said(engine: Engine) -> None:
+async def test_creating_a_flow_again_writes_nothing_for_any_arguments(engine: Engine) -> None:
     flow = uuid4()
     await engine.create_flow(CreateFlowArgs(flow_id=flow))
     await engine.cancel_flow(flow)

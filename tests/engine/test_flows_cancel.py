@@ -1,4 +1,6 @@
-"""Cancelling a flow: whom each policy reaches, what is told, and what its workers find."""
+"""Cancelling a flow: the members that each policy reaches, the events, and the answers to their
+workers.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ CANCEL_PENDING: dict[str, Callable[[Engine, Graph], Awaitable[Any]]] = {
 
 
 async def mixed(engine: Engine, clock: ManualClock) -> tuple[Graph, dict[str, Handle]]:
-    """One member in each state that a policy may look at."""
+    """One member in each state that a policy distinguishes."""
     later = {"delay_until": clock() + 10_000}
     graph = await submit(
         engine, "ready later run>deps wait>parked again over parked", nodes={"later": later}

@@ -377,14 +377,14 @@ async def test_a_cascade_without_a_flow_or_an_execution_does_nothing(engine: Eng
     assert await engine.cascade_completion(graph["alone"]) == Cascaded()
 
 
-async def test_a_cascade_goes_on_in_a_cancelled_flow(engine: Engine) -> None:
+async def test_a_cascade_continues_in_a_cancelled_flow(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
     await engine.cancel_flow(graph.flow, "flow_only")
     await finish(engine, graph, "a")
     assert await state(engine, graph["b"]) == "READY"
 
 
-async def test_an_edge_resolved_by_hand_says_what_came_of_it(engine: Engine) -> None:
+async def test_an_edge_resolved_by_hand_returns_its_effect(engine: Engine) -> None:
     graph = await submit(
         engine, "a>c b>c c>d", policies={"c": EdgePolicy.quorum(2, "let_run")}, refs={"b>c": "r"}
     )

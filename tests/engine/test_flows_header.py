@@ -132,7 +132,7 @@ async def test_ack_of_what_is_missing_is_fine(engine: Engine) -> None:
 # ---- by the API alone
 
 
-async def test_a_header_tells_once_and_remembers_whom_it_owes(
+async def test_a_header_has_one_event_and_lists_the_members_to_cancel(
     engine: Engine, clock: ManualClock
 ) -> None:
     graph = await submit(engine, "a b c done", namespace="ns")
@@ -205,7 +205,7 @@ async def test_a_second_header_answers_with_what_is_stored_and_writes_nothing(
     assert set(answer.member_execution_ids) == set(graph.ids.values()), "all there are"
 
 
-async def test_of_two_headers_at_once_one_cancels_and_the_other_hears_of_it(
+async def test_of_two_concurrent_headers_one_cancels_and_the_other_returns_its_reason(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = await submit(engine, "a b")
@@ -297,7 +297,7 @@ async def test_acking_matches_the_whole_id(engine: Engine) -> None:
 
 
 async def owing(engine: Engine, graph: Graph, *names: str, **said: Any) -> None:
-    """A header that somebody began: the flow is cancelled, its members are owed and still live."""
+    """An unfinished header: the flow is cancelled, its members are owed and not cancelled yet."""
     values = {
         "requested_at_ms": 0,
         "requester": "",

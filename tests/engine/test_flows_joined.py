@@ -1,5 +1,5 @@
-"""An execution that joins a flow after its claim, by another process: its end is heard at once all
-the same.
+"""The end of an execution that joined a flow after its claim, by another process, is handled at
+once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ENDINGS: dict[str, tuple[Ending, str]] = {
 
 
 @pytest.mark.parametrize(("end", "leaves"), ENDINGS.values(), ids=ENDINGS.keys())
-async def test_what_waits_for_it_hears_of_its_end_in_the_same_call(
+async def test_its_end_releases_dependents_in_the_same_call(
     engine: Engine, end: Ending, leaves: str
 ) -> None:
     graph, handle = await joined(engine)
@@ -59,14 +59,14 @@ async def test_what_waits_for_it_hears_of_its_end_in_the_same_call(
     assert await states(engine, graph, "y") == {"y": leaves}
 
 
-async def test_an_end_that_was_told_already_is_heard_too(engine: Engine) -> None:
+async def test_a_repeated_end_leaves_the_dependent_ready(engine: Engine) -> None:
     graph, handle = await joined(engine)
     await engine.complete(handle, b"done")
     assert await engine.complete_many([(handle, b"done")]) == [None]
     assert await states(engine, graph, "y") == {"y": "READY"}
 
 
-async def test_a_failure_that_is_final_says_so_again(engine: Engine) -> None:
+async def test_a_repeated_final_failure_has_the_same_answer(engine: Engine) -> None:
     _, handle = await joined(engine)
     for _ in range(2):
         assert await engine.fail(handle, "boom", FailureClass.PERMANENT) == TerminalFailed()

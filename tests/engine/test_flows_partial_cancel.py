@@ -59,7 +59,7 @@ async def test_the_others_are_cancelled_and_the_reconciler_keeps_trying(
     assert await owed(engine) == [] and await rows_of(engine, "ff_cancel_backlog") == []
 
 
-async def test_again_says_the_same_until_it_can_be_done(engine: Engine) -> None:
+async def test_a_repetition_has_the_same_answer_until_it_succeeds(engine: Engine) -> None:
     graph = await submit(engine, "a b c")
     async with not_to_be_cancelled(engine, graph["b"]):
         await engine.cancel_flow(graph.flow)

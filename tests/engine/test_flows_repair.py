@@ -161,7 +161,7 @@ async def test_a_blocked_execution_whose_upstreams_are_over_is_found(engine: Eng
     assert await engine.recheck_blocked() == (0, None)
 
 
-async def test_a_blocked_execution_that_waits_for_nothing_goes_on(engine: Engine) -> None:
+async def test_a_blocked_execution_that_waits_for_nothing_is_released(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
     await change_row(
         engine,

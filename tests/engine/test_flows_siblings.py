@@ -1,5 +1,5 @@
-"""Siblings of a group that has fired: who is cancelled, with which reason, and what happens when
-somebody dies in between.
+"""Siblings of a fired group: which are cancelled, with which reason, and after a crash in
+between.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ FATES = {"orphaned": 0, "skipped_for_reconciler": 0, "dispatched": 0}
 
 
 async def fired(engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]) -> Graph:
-    """a, b and c before d, where c runs; d's group has fired and nobody was cancelled
-    for it yet.
-    """
+    """a, b and c before d, where c runs; d's group has fired and no sibling is cancelled yet."""
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
     await hold(engine, graph, "c")
     with siblings_left(engine):
@@ -95,7 +93,7 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
     "policy", [EdgePolicy.any_of(), EdgePolicy.quorum(1)], ids=["any_of", "quorum"]
 )
 @pytest.mark.meets("flow", "quorum", "cancel")
-async def test_siblings_are_cancelled_right_away_by_whoever_fired_the_group(
+async def test_siblings_are_cancelled_in_the_call_that_fires_the_group(
     engine: Engine, policy: EdgePolicy
 ) -> None:
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})

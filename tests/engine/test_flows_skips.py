@@ -1,5 +1,5 @@
-"""What can no longer run is skipped, and so is what waits for it; and what a blocked execution may
-ask.
+"""Executions that cannot run any more are skipped, with their dependents; and the calls of a
+blocked execution.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ LATE: dict[str, Callable[[Engine, Handle], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("call", LATE.values(), ids=LATE.keys())
-async def test_the_worker_of_a_skipped_child_is_told_that_it_is_over(
+async def test_the_worker_of_a_skipped_child_gets_its_end(
     engine: Engine, clock: ManualClock, call: Callable[[Engine, Handle], Awaitable[Any]]
 ) -> None:
     graph = await empty_flow(engine, "a", "p", "z")

@@ -118,7 +118,7 @@ async def test_staging_is_refused_in_order(engine: Engine) -> None:
     assert await still(engine) == before
 
 
-async def test_a_cancelled_flow_says_so_before_the_revision(engine: Engine) -> None:
+async def test_a_cancelled_flow_is_reported_before_the_revision(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     await engine.cancel_flow(graph.flow)
     assert (

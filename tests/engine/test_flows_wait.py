@@ -44,7 +44,7 @@ from .helpers import (
 async def parent(
     engine: Engine, *children: str, policy: EdgePolicy | None = None
 ) -> tuple[Graph, Handle]:
-    """A running member that waits for nobody yet, with edges to its children."""
+    """A running member that does not wait yet, with edges to its children."""
     graph = await empty_flow(engine, "p", *children)
     if policy is not None:
         await engine.set_edge_group_policy(graph.flow, graph["p"], policy)
@@ -54,7 +54,7 @@ async def parent(
 
 
 async def claimable_once(engine: Engine, graph: Graph) -> Handle:
-    """The same attempt goes on under a new epoch, for one worker."""
+    """The same attempt continues under a new epoch, for one worker."""
     again = await claim(engine, worker(2), lane="p")
     assert again.kind is HandleKind.RESUMED
     assert fields(again).execution_id == graph["p"]
@@ -138,7 +138,7 @@ async def test_waiting_outside_a_flow_is_over_at_once(engine: Engine) -> None:
 
 
 async def test_waiting_for_what_is_lost_is_skipped(engine: Engine) -> None:
-    """The group was decided and the process died before the parent heard of it."""
+    """The group was decided and the process died before the parent was skipped."""
     graph, held = await parent(engine, "a")
     await add_child_of(engine, graph)
     await change_row(

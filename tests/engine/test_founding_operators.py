@@ -231,8 +231,8 @@ async def test_change_priority_happy_path(engine: Engine, clock: ManualClock) ->
 async def test_change_priority_of_an_ineligible_execution_is_not_eligible(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """The founding default was unclaimable; ours is claimable at once, so a delayed execution
-    stands for it.
+    """The original's default was not claimable; here it is claimable at once, so the test uses a
+    delayed execution.
     """
     ident, lane = await create_runnable(engine, clock, delay_until=clock() + 60_000)
     args = ChangePriorityArgs(execution_id=ident, new_priority=10, lane_id=lane, now=clock())

@@ -58,7 +58,7 @@ async def test_concurrent_creates_with_one_key_make_one_execution(engine: Engine
 
 
 @pytest.mark.parametrize(("window", "lasts_ms"), [(None, DAY_MS), (1_000, 1_000)])
-async def test_a_key_past_its_time_is_taken_again_once_its_execution_is_gone(
+async def test_an_expired_key_is_free_once_its_execution_is_removed(
     engine: Engine, clock: ManualClock, window: int | None, lasts_ms: int
 ) -> None:
     policy = None if window is None else ExecutionPolicy(dedup_window_ms=window)
@@ -93,7 +93,9 @@ async def test_a_key_holds_as_long_as_its_execution_is_kept(
     await create(engine, idempotency_key="k")
 
 
-async def test_the_holder_of_a_key_tells_its_digest_to_those_who_have_one(engine: Engine) -> None:
+async def test_a_duplicate_returns_the_stored_digest_to_callers_with_a_digest(
+    engine: Engine,
+) -> None:
     first = await create(engine, idempotency_key="k", key_digest="d1")
     for mine, theirs in (("d1", "d1"), ("d2", "d1"), (None, None)):
         assert await engine.create_execution(

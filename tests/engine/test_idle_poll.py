@@ -35,7 +35,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When each look at a lane began."""
+    """The start of each poll of a lane."""
     began: list[float] = []
     real = IdlePoll._have_work
 
@@ -62,7 +62,7 @@ def waiting(
 
 
 async def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch, lane: str = LANE) -> None:
-    """Somebody waits, and no bell rings from now on."""
+    """A call waits, and no wake-up arrives from now on."""
     await parked(engine, "ready", lane)
     monkeypatch.setattr(engine.store.hub, "ring", lambda topics: None)
 
@@ -175,7 +175,7 @@ async def test_the_end_of_the_wait_claims_once_more(
 
 
 class Sea:
-    """A store that answers a look when told to."""
+    """A store that answers a poll when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[asyncio.Future[Loaded]] = []
@@ -279,4 +279,4 @@ async def test_the_number_of_remembered_lanes_is_bounded(
         await until(lambda n=n: len(sea.asked) == n + 1)
         sea.tell(something=False)
         await looking
-        assert len(watch._last) <= 3
+        assert len(watch.polls) <= 3

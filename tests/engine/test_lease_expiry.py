@@ -53,7 +53,7 @@ async def test_a_due_lease_is_marked_once(engine: Engine, clock: ManualClock) ->
     assert (await told(engine, ident))["LEASE"] == ["acquired", "expired"]
 
 
-async def test_marking_says_why_there_is_nothing_to_mark(engine: Engine) -> None:
+async def test_marking_returns_why_there_is_nothing_to_mark(engine: Engine) -> None:
     assert await engine.mark_lease_expired_if_due(new_id()) == AlreadySatisfied(
         "execution_not_found"
     )

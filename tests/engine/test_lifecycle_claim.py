@@ -215,7 +215,7 @@ async def test_a_replay_reopens_the_same_attempt(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("how", ["revoked", "delayed", "lost"])
-async def test_an_interrupted_attempt_goes_on_as_itself(
+async def test_an_interrupted_attempt_continues_under_its_index(
     engine: Engine, clock: ManualClock, how: str
 ) -> None:
     if how == "lost":

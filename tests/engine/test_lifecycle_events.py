@@ -46,7 +46,7 @@ TENANT = "tenant"
 
 
 class Case:
-    """One execution, alone on its store, and what may be done to it."""
+    """One execution, alone on its store, and the operations on it."""
 
     def __init__(self, engine: Engine, clock: ManualClock, ident: ExecutionId) -> None:
         self.engine, self.clock, self.ident = engine, clock, ident
@@ -306,7 +306,7 @@ async def test_a_changed_instance_tag_is_on_the_events_that_follow(engine: Engin
 async def test_event_numbers_rise_and_one_generation_ends_once(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Three generations: one completion each, told in the order of their commits."""
+    """Three generations: one completion each, in the order of their commits."""
     ident = await create(engine, policy=ExecutionPolicy())
     for outcome in ("success", "cancelled", "failed"):
         handle = await claim(engine)

@@ -131,7 +131,7 @@ async def test_renew_lease_may_shorten_and_always_needs_its_fence(
     await invalid(engine.renew_lease(bare), "fence_required")
 
 
-async def test_progress_keeps_what_is_not_said(engine: Engine, clock: ManualClock) -> None:
+async def test_progress_keeps_omitted_fields(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     await engine.progress(handle, 10, "start")
     clock.advance(5)
@@ -143,7 +143,7 @@ async def test_progress_keeps_what_is_not_said(engine: Engine, clock: ManualCloc
     assert (await told(engine, ident))["LEASE"] == ["acquired"]
 
 
-async def test_progress_with_nothing_said_writes_nothing(engine: Engine) -> None:
+async def test_progress_without_fields_writes_nothing(engine: Engine) -> None:
     _, handle = await running(engine)
     before = await dump(engine)
     await engine.progress(handle)
@@ -292,7 +292,7 @@ async def test_a_delayed_execution_is_promoted_when_due(
         assert (found.delay_until_ms, found.blocking_detail) == (None, "")
 
 
-async def test_promote_says_what_it_found_and_never_raises(
+async def test_promote_returns_what_it_found_and_never_raises(
     engine: Engine, clock: ManualClock
 ) -> None:
     assert await engine.promote_delayed(new_id()) == "not_found_cleaned"

@@ -101,7 +101,7 @@ async def test_what_each_state_accepts_and_grants(
     assert await state(engine, waiting) == ("RUNNING" if grants else "READY")
 
 
-async def test_a_resumed_lane_goes_on_with_what_waited(engine: Engine) -> None:
+async def test_a_resumed_lane_grants_what_waited(engine: Engine) -> None:
     ident = await create(engine)
     await engine.pause_lane(LANE)
     assert await engine.claim(LANE, (), worker()) is None
@@ -130,7 +130,7 @@ async def test_pausing_does_not_touch_running_work_or_other_lanes(engine: Engine
     assert await engine.claim("other", (), worker()) is not None
 
 
-async def test_a_create_in_bulk_fails_on_a_closed_lane_and_says_which(engine: Engine) -> None:
+async def test_a_create_in_bulk_fails_on_a_closed_lane_and_names_it(engine: Engine) -> None:
     await engine.drain_lane("closed")
     many = [CreateExecutionArgs(execution_id=new_id(), lane_id="closed")]
     error = await refused(engine.create_executions(many), StateKind.LANE_CLOSED)

@@ -125,7 +125,7 @@ async def test_cancel_between_two_attempts_keeps_the_closed_one(engine: Engine) 
     assert (await told(engine, ident))["DONE"] == ["cancelled"]
 
 
-async def test_cancel_of_what_ended_otherwise_says_how(engine: Engine) -> None:
+async def test_cancel_of_an_ended_execution_returns_its_outcome(engine: Engine) -> None:
     ident, _ = await completed(engine)
     before = await dump(engine)
     error = await invalid(
@@ -238,7 +238,7 @@ async def test_a_lease_past_its_end_but_unmarked_is_still_revocable(
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(42, 42), (-1, 0), (99_999, 9_000), (7, 7)])
-async def test_a_priority_is_clamped_and_told_even_when_it_stays(
+async def test_a_priority_is_clamped_and_has_an_event_even_when_unchanged(
     engine: Engine, clock: ManualClock, asked: int, kept: int
 ) -> None:
     ident = await create(engine, priority=7)

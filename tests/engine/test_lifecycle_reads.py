@@ -315,7 +315,7 @@ async def test_many_tags_are_set_at_once_or_not_at_all(engine: Engine) -> None:
     assert await engine.get_execution_tag(ident, "e.f") is None
 
 
-async def test_a_bad_key_is_refused_before_the_execution_is_looked_for(engine: Engine) -> None:
+async def test_a_bad_key_is_refused_before_the_execution_is_read(engine: Engine) -> None:
     with pytest.raises(NotFound):
         await engine.set_execution_tag(new_id(), "a.b", "1")
     with pytest.raises(NotFound):

@@ -80,7 +80,7 @@ async def test_a_reclaim_grant_marks_a_lease_that_ran_out_unnoticed(
     assert (await told(engine, ident))["LEASE"] == ["acquired", "expired"]
 
 
-async def test_what_cannot_be_reclaimed_says_why(engine: Engine, clock: ManualClock) -> None:
+async def test_a_refused_reclaim_has_its_reason(engine: Engine, clock: ManualClock) -> None:
     with pytest.raises(NotFound):
         await engine.issue_reclaim_grant(grant_args(new_id()))
     ready = await create(engine, lane_id="a")

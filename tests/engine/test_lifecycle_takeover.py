@@ -76,7 +76,7 @@ async def test_a_given_remaining_timeout_overrides_the_stored_one(
     assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + 7
 
 
-async def test_a_live_grant_for_another_worker_stands_in_the_way_of_a_resumed_claim(
+async def test_a_live_grant_for_another_worker_refuses_a_resumed_claim(
     engine: Engine,
 ) -> None:
     ident, _ = await running(engine)
@@ -156,7 +156,7 @@ async def test_a_resume_grant_gives_none_while_there_is_nothing_to_take(
         assert await dump(engine) == before
 
 
-async def test_a_grant_of_another_worker_stands_in_the_way_of_a_resume_grant(
+async def test_a_grant_of_another_worker_refuses_a_resume_grant(
     engine: Engine, clock: ManualClock
 ) -> None:
     ident, _ = await lost(engine, clock)

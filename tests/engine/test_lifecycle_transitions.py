@@ -63,7 +63,7 @@ async def revoked(engine: Engine, clock: ManualClock) -> At:
 
 
 async def parked(engine: Engine, clock: ManualClock) -> At:
-    """DELAYED by its holder, whose epoch still stands."""
+    """DELAYED by its holder, whose epoch is still the current one."""
     ident, handle = await running(engine, clock)
     assert handle is not None
     await engine.delay(handle, clock() + 10**7)

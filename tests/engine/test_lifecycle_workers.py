@@ -1,4 +1,4 @@
-"""The worker registry: who says it is alive, for how long, and what waits for whom."""
+"""The worker registry: liveness of workers, and executions that wait for one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def names(engine: Engine, namespace: str | None = None) -> list[str]:
     return [w.worker_instance_id for w in (await engine.list_workers(namespace)).items]
 
 
-async def test_a_registration_stores_what_was_said(engine: Engine, clock: ManualClock) -> None:
+async def test_a_registration_stores_its_arguments(engine: Engine, clock: ManualClock) -> None:
     args = registration(
         lanes=frozenset({"b", "a"}),
         capabilities=frozenset({"y", "x"}),
@@ -106,9 +106,7 @@ async def test_an_unknown_worker_has_no_heartbeat_and_cannot_die(engine: Engine)
     assert await names(engine) == ["w1-i1"]
 
 
-async def test_a_worker_marked_dead_is_gone_and_may_come_back(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_a_worker_marked_dead_may_register_again(engine: Engine, clock: ManualClock) -> None:
     await engine.register_worker(registration())
     assert await engine.mark_worker_dead("w1-i1", "oom") == Marked()
     assert await names(engine) == []

@@ -100,7 +100,7 @@ async def test_what_is_reported_by_another_namespace_is_not_counted_and_never_ac
     await sound(engine)
 
 
-async def test_reports_of_two_namespaces_that_come_together_are_told_apart(engine: Engine) -> None:
+async def test_concurrent_reports_of_two_namespaces_are_counted_apart(engine: Engine) -> None:
     ident, _ = await theirs(engine)
     mine, own = await create(engine), await create(engine, namespace="theirs")
     told = await asyncio.gather(
@@ -228,7 +228,9 @@ async def test_what_is_attached_is_listed_by_namespace(
 
 
 async def test_claims_behind_two_namespaces_limits(engine: Engine) -> None:
-    """Both wait in one lane, each under its own quota: a full one hides nobody of the other."""
+    """Both wait in one lane, each under its own quota: a full one hides no execution of the
+    other.
+    """
     _, of_quota = await theirs(engine)
     mine = await quota(engine, cap=1)
     for limit in (of_quota, mine):

@@ -1,6 +1,4 @@
-"""Limits of budgets and quotas are changed: what that lets go, what it stops, and what is told of
-it.
-"""
+"""Changed limits of budgets and quotas: released and blocked executions, and events."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ from flowfabric.model.quota import (
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import OK, budget, hard, report, rows, sound, spend, status, usage
-from .helpers import create, dump, new_id, requeued, row, running, state, two_stores
+from .helpers import create, dump, new_id, parked, requeued, row, running, state, two_stores
 from .limit_helpers import WINDOW_MS, held, quota_lane, several, take
 
 SUSPEND = HardLimitAction.SUSPEND_EXECUTION
@@ -190,7 +188,7 @@ async def test_another_interval_begins_now(engine: Engine, clock: ManualClock) -
     assert (await status(engine, ident)).next_reset_at is None
 
 
-async def test_whoever_was_not_released_when_the_limits_were_changed_goes_on_later(
+async def test_executions_not_released_at_a_change_of_limits_continue_later(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND)
@@ -227,7 +225,7 @@ async def test_a_raised_quota_is_used_by_the_claim_that_waits(engine: Engine) ->
     waiting = asyncio.create_task(
         engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000, 60_000), 5)
     )
-    await asyncio.sleep(0.05)
+    await parked(engine, "quotas")
     await change_quota(engine, ident, 2)
     async with asyncio.timeout(4):
         assert len(await waiting) == 1
@@ -250,7 +248,7 @@ async def test_a_lowered_quota_counts_from_the_next_claim(engine: Engine) -> Non
     await sound(engine)
 
 
-async def test_what_was_held_back_by_hand_goes_on_as_far_as_there_is_room(engine: Engine) -> None:
+async def test_executions_blocked_by_hand_continue_as_far_as_there_is_room(engine: Engine) -> None:
     ident = await quota_lane(engine, cap=1)
     made = await several(engine, 4)
     await take(engine)

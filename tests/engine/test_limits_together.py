@@ -1,4 +1,4 @@
-"""Limits from end to end: attached, met by a claim, explained, and gone again."""
+"""Limits from end to end: attached, applied to a claim, explained, and detached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def reasons(engine: Engine, ident: ExecutionId) -> list[Why]:
     return [reason.code for reason in (await engine.explain_execution(ident)).reasons]
 
 
-async def test_a_full_quota_is_told_and_gives_way(engine: Engine) -> None:
+async def test_a_full_quota_is_explained_and_skipped(engine: Engine) -> None:
     quota, lane = uuid4(), "calls"
     await engine.create_quota_policy(
         CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1, window_seconds=60)

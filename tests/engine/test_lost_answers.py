@@ -119,7 +119,7 @@ async def test_a_completion_that_cannot_be_examined_stays_in_doubt(call: Call) -
 
 
 async def test_a_later_state_is_not_reported_as_a_refusal() -> None:
-    """The execution was replayed before anybody looked: it did complete."""
+    """The execution was replayed before the read: it did complete."""
     engine, store, work = await leased()
     store.loses = 1
 
@@ -162,7 +162,7 @@ async def test_a_lost_create_is_found(key: str | None) -> None:
 
 
 async def test_a_lost_flow_submission_is_found() -> None:
-    """By this call, or by one a moment before."""
+    """Of this call, or of an earlier one."""
     clock = ManualClock()
     store = Lossy(MemoryStore(clock))
     engine = Engine(store)

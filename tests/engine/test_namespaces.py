@@ -38,7 +38,7 @@ async def taken(
 
 
 async def rows_of(engine: Engine, namespace: str, count: int, **said: Any) -> list[ExecutionId]:
-    """In the order in which they are to be claimed, though they come in the same moment."""
+    """In claim order, although they are created in the same millisecond."""
     idents = sorted(new_id() for _ in range(count))
     return [
         await create(engine, execution_id=ident, namespace=namespace, **said) for ident in idents
@@ -289,9 +289,7 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
 async def test_unclaimable_work_is_parked_in_its_own_namespace(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps
-    it in the queue.
-    """
+    """Neither a capable worker nor a claimer of another namespace keeps it in the queue."""
     await engine.register_worker(registration("a", namespace="a"))
     await engine.register_worker(registration("b", namespace="b", capabilities=frozenset({"gpu"})))
     (mine,), (theirs,) = await rows_of(engine, "a", 1, **GPU), await rows_of(engine, "b", 1, **GPU)
@@ -316,7 +314,7 @@ async def test_a_claim_for_all_parks_in_each(engine: Engine, clock: ManualClock)
 # ---- waiting
 
 
-async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
+async def test_a_waiting_claim_wakes_for_its_namespace(engine: Engine) -> None:
     waiting = {
         namespace: asyncio.ensure_future(
             engine.claim(LANE, (), worker(n, max_wait_ms=LONG_MS, namespace=namespace))
@@ -346,8 +344,8 @@ async def test_a_claim_for_all_waits_for_any(engine: Engine) -> None:
 
 
 async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
-    """Who asks in turns learns of his own, at once; what others submit does not send him back to
-    ask.
+    """A claimer learns of work in its own namespace at once; submissions in others cause no
+    claims.
     """
     await rows_of(engine, "b", 3)
     heard = await engine.wait_for_work([LANE], namespace="a")

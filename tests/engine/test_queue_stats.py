@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
-
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.executions import queue_stats
 from flowfabric.ids import ExecutionId
@@ -98,16 +96,28 @@ async def test_the_oldest_is_found_behind_higher_priorities(
     assert (await load(engine)).oldest_ready_ms == 7_000
 
 
-async def test_counting_stops_at_its_maximum(
-    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+async def test_every_execution_that_has_not_ended_is_counted(
+    engine: Engine, clock: ManualClock
 ) -> None:
-    monkeypatch.setattr(queue_stats, "MAX_WAITING", 2)
-    monkeypatch.setattr(queue_stats, "LEAST_WAITING", 2)
-    monkeypatch.setattr(queue_stats, "MAX_COUNTED", 1)
-    for _ in range(4):
-        await create(engine)
-        await create(engine, delay_until=clock() + 60_000)
-    assert (await load(engine)).states == {"waiting": 2, "delayed": 1}
+    """However many there are, and whatever holds them back."""
+    many = 10_500
+    delayed_until = clock() + 60_000
+    for at in range(0, many, 500):
+        await engine.create_executions(
+            [
+                CreateExecutionArgs(
+                    execution_id=ExecutionId.solo(LANE),
+                    lane_id=LANE,
+                    delay_until=delayed_until if n % 50 == 0 else None,
+                )
+                for n in range(at, at + 500)
+            ]
+        )
+    for reason in ("paused_by_operator", "paused_by_policy", "waiting_for_capable_worker"):
+        await engine.block_route(await create(engine), reason)
+    await engine.block_route(await create(engine), "waiting_for_quota")
+    states = {"waiting": many - many // 50 + 3, "delayed": many // 50, "rate_limited": 1}
+    assert (await load(engine)).states == states
 
 
 async def test_expired_workers_are_not_counted(engine: Engine, clock: ManualClock) -> None:

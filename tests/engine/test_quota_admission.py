@@ -201,7 +201,9 @@ async def test_holding_back_for_a_limit(engine: Engine, clock: ManualClock) -> N
 async def test_a_window_read_in_part_is_not_taken_for_the_whole(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Who names looser limits by hand can put more into a window than a claim reads at once."""
+    """A caller with looser limits of its own can put more into a window than a claim reads at
+    once.
+    """
     ident = await quota_lane(engine, rate=1)
     await several(engine, 1)
     for _ in range(3):

@@ -248,7 +248,7 @@ async def test_a_paused_lane_claims_and_counts_nothing(engine: Engine) -> None:
 
 
 async def test_an_unknown_quota_is_refused_at_creation(engine: Engine) -> None:
-    """It would limit nobody, and a mistyped id would not show."""
+    """It would limit nothing, and a mistyped id would not show."""
     before = await dump(engine)
     with pytest.raises(
         NotFound, match="quota_policy 00000000-0000-4000-8000-000000000009 not found"
@@ -356,7 +356,6 @@ async def test_a_waiting_claim_wakes_when_a_slot_is_free(
         (handle,) = await take(engine)
     waiting = asyncio.create_task(engine.claim("default", (), worker(2, max_wait_ms=20_000)))
     await parked(engine, "quotas")
-    await asyncio.sleep(0.05)
     async with asyncio.timeout(4):
         if how == "open":
             await engine.open_quota(ident)

@@ -109,7 +109,7 @@ async def test_places_taken_by_hand_go_with_their_execution(
     assert (await table(engine, "ff_quota_policy"))[0]["active_concurrency"] == 3
 
 
-async def test_who_waited_for_a_budget_goes_on_when_it_has_room(
+async def test_executions_blocked_by_a_budget_continue_when_it_has_room(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.limits.quota_maintenance.RELEASE_PAGE", 3)
@@ -126,7 +126,7 @@ async def test_who_waited_for_a_budget_goes_on_when_it_has_room(
     await sound(engine)
 
 
-async def test_who_waited_for_a_quota_goes_on_as_far_as_there_is_room(engine: Engine) -> None:
+async def test_executions_blocked_by_a_quota_continue_as_far_as_it_has_room(engine: Engine) -> None:
     await quota_lane(engine, cap=2)
     (_, *waiting) = await several(engine, 6)
     (handle,) = await take(engine)

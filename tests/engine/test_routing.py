@@ -45,7 +45,7 @@ def needs(*capabilities: str) -> dict[str, Any]:
 async def ask(
     engine: Engine, clock: ManualClock, *capabilities: str, lane: str = LANE
 ) -> ExecutionId | None:
-    """Asks for work, and looks around, as a worker does that has been asking for a while."""
+    """Claims and checks the head of the lane, as a worker does that has claimed for a while."""
     found = await engine.claim(lane, capabilities, worker())
     if found is None:
         clock.advance(CHECK_EVERY_MS)
@@ -137,7 +137,7 @@ async def test_a_capable_claimer_gets_parked_work_without_registration(
 async def test_work_of_an_unregistered_specialist_that_claims_is_not_parked(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Those who look past it do not park it again and again under its hands."""
+    """Claimers that skip it do not park it repeatedly while the specialist claims."""
     await engine.register_worker(registration(liveness_ttl_ms=60_000))
     made = {await create(engine, policy=needs("gpu")) for _ in range(5)}
     assert await ask(engine, clock) is None
@@ -170,7 +170,7 @@ async def test_a_waiting_claim_of_an_unregistered_worker_gets_parked_work(
 async def test_work_parked_during_a_registration_is_released(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks for parked work before there is any; the one who parks looks for workers
+    """The registration finds no parked work yet; the parking process looks for workers
     afterwards.
     """
     await engine.register_worker(registration())
@@ -220,7 +220,7 @@ async def test_new_capabilities_of_a_known_worker_release_at_once(engine: Engine
 async def test_a_release_continues_behind_the_last_page(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many that nobody can take, the oldest, do not hide the one behind them."""
+    """Many old ones that no worker covers do not hide a later one."""
     monkeypatch.setattr(routing, "ROUTE_PAGE", 2)
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
     for n in range(25):
@@ -293,7 +293,6 @@ async def test_the_loop_releases_work_of_a_registration_that_died(
         loops.loops = [loop for loop in loops.loops if loop.name == "route_releaser"]
         loops.start()
         await parked(there, "worker_registered")
-        await asyncio.sleep(0.1)
 
         async def died(*_: Any) -> int:
             return 0

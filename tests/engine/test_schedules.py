@@ -36,7 +36,7 @@ async def test_a_schedule_begins_once_and_moves_from_where_it_was_seen(
     assert (await engine.read_schedules("other")).marks["nightly"].cursor_ms == began + 1_000
 
 
-async def test_it_is_paused_and_goes_on_from_when_it_is_resumed(
+async def test_a_paused_schedule_continues_from_its_resumption(
     engine: Engine, clock: ManualClock
 ) -> None:
     began = clock()

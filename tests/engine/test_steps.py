@@ -87,7 +87,7 @@ async def test_there_are_only_so_many(engine: Engine) -> None:
     await engine.record_step(handle, MAX_STEPS - 1, "the last", bytes(MAX_STEP_BYTES))
 
 
-async def test_an_outcome_says_how_it_ended(engine: Engine) -> None:
+async def test_an_outcome_names_the_end(engine: Engine) -> None:
     ident, handle = await running(engine)
     before = await engine.read_outcome(ident)
     assert before is not None and (before.public_state, before.ended) == ("active", False)

@@ -1,5 +1,5 @@
-"""Appending to the stream of an attempt: who may, what is refused and in which order, and what a
-frame looks like afterwards.
+"""Appending to the stream of an attempt: permission, refusals and their order, and the stored
+frame.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ async def test_a_thousand_in_one_millisecond_keep_their_order(engine: Engine) ->
 # ---- who writes next
 
 
-async def test_a_resumed_attempt_goes_on_with_its_stream(engine: Engine) -> None:
+async def test_a_resumed_attempt_continues_its_stream(engine: Engine) -> None:
     await seed(engine)
     ident, handle = await running(engine)
     outcomes = await say(engine, handle, "a")
@@ -345,7 +345,7 @@ async def test_a_resumed_attempt_goes_on_with_its_stream(engine: Engine) -> None
     assert [o.frame_count for o in outcomes] == [1, 2]
 
 
-async def test_who_takes_over_goes_on_and_who_lost_it_is_refused(
+async def test_the_new_holder_appends_and_the_former_one_is_refused(
     engine: Engine, clock: ManualClock
 ) -> None:
     ident, handle = await running(engine)

@@ -1,5 +1,5 @@
-"""A thousand who tail at once: one question for those who stand together, nobody left behind,
-nothing held.
+"""A thousand concurrent tails: one read for those at the same position, none is missed, no
+connection is held.
 """
 
 from __future__ import annotations

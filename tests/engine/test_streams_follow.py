@@ -107,7 +107,7 @@ async def test_every_frame_once_and_in_order_to_the_end(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("way", [fail, reclaim], ids=["a retry", "a reclaim"])
-async def test_a_follower_goes_on_with_the_next_attempt(
+async def test_a_follower_continues_with_the_next_attempt(
     engine: Engine, clock: ManualClock, way: Any
 ) -> None:
     ident, handle = await running(engine)
@@ -138,7 +138,7 @@ async def test_an_attempt_without_a_word_is_passed(engine: Engine, clock: Manual
     assert await follower.ends() == [(2, "only here")]
 
 
-async def test_after_a_break_it_goes_on_where_it_was(engine: Engine, clock: ManualClock) -> None:
+async def test_a_follower_resumes_after_a_break(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     seen: list[Seen] = []
     place: tuple[int, str] = (0, "0-0")
@@ -181,7 +181,7 @@ async def test_one_that_waits_for_a_claim_that_never_comes_ends_with_the_executi
 
 
 async def test_a_lease_that_is_lost_and_found_is_no_end(engine: Engine, clock: ManualClock) -> None:
-    """The same attempt goes on under another lease; also for one who wants no other attempt."""
+    """The same attempt continues under another lease; also for a follower of that attempt only."""
     await seed(engine)
     ident, handle = await running(engine)
     followers = [Follower(engine, ident), Follower(engine, ident, later_attempts=False)]

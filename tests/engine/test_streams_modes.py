@@ -41,7 +41,7 @@ async def summary(engine: Engine, ident: ExecutionId) -> SummaryDocument:
 
 
 async def spoil(engine: Engine, ident: ExecutionId, document: str) -> None:
-    """Somebody else wrote into the database."""
+    """Damages the row in the database."""
     values = {
         "partition_key": ident.partition_index,
         "execution_id": ident.uuid,
@@ -140,9 +140,7 @@ async def test_a_document_does_not_grow_without_end(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("document", ["[1]", '"text"', '{"a":' * 40 + "1" + "}" * 40])
-async def test_a_damaged_document_stands_in_the_way_of_patches_only(
-    engine: Engine, document: str
-) -> None:
+async def test_a_damaged_document_refuses_patches_only(engine: Engine, document: str) -> None:
     ident, handle = await running(engine)
     await engine.append_frame(handle, patch('{"a":1}'))
     await spoil(engine, ident, document)

@@ -1,6 +1,4 @@
-"""Reading a stream: ranges, bounds, what is shown to whom, and what is said of streams that are not
-there.
-"""
+"""Reading a stream: ranges, bounds, visibility, and the errors for missing streams."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Range = tuple[str, str]
 
 
 async def written(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, int]:
-    """Three milliseconds with two frames each, beginning at the time told."""
+    """Three milliseconds with two frames each, starting at the given time."""
     ident, handle = await running(engine)
     first = clock()
     for at in range(3):
@@ -164,9 +162,7 @@ async def test_a_range_that_runs_backwards_is_refused(engine: Engine) -> None:
 
 
 async def test_a_cursor_is_only_a_place(engine: Engine, clock: ManualClock) -> None:
-    """One of another stream names the same moment in this one: nothing is refused and nothing is
-    confused.
-    """
+    """A cursor of another stream names the same time in this one: it is accepted."""
     one, _ = await written(engine, clock)
     other, handle = await running(engine)
     clock.advance(10)
@@ -253,7 +249,7 @@ async def test_a_tail_of_what_does_not_come_ends_with_its_time(
         assert caught.value.entity == what
 
 
-async def test_who_follows_what_is_not_there_is_told_at_once(engine: Engine) -> None:
+async def test_following_a_missing_stream_is_refused_at_once(engine: Engine) -> None:
     with pytest.raises(NotFound) as caught:
         await anext(engine.follow_stream(new_id()))
     assert caught.value.entity == "execution"

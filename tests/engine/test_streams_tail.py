@@ -146,13 +146,13 @@ ENDS: dict[str, tuple[Step, Step, str]] = {
 
 
 async def started(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, Handle, str]:
-    """An execution with every limit of time, which has said something; and where that ends."""
+    """An execution with every time limit, which has written frames; and its end."""
     ident, handle = await running(engine, policy=TIMED, execution_deadline_at=clock() + IN_MS)
     return ident, handle, (await say(engine, handle, "a"))[0].frame_id
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_sleeping_tail_is_told_of_every_end(
+async def test_a_sleeping_tail_returns_at_every_end(
     engine: Engine, clock: ManualClock, how: str
 ) -> None:
     ident, handle, after = await started(engine, clock)
@@ -186,9 +186,7 @@ async def test_who_comes_after_the_end_does_not_wait(
     assert (await engine.read_stream(ident, 0)).closed_reason == reason
 
 
-async def test_the_same_attempt_that_goes_on_is_open_again(
-    engine: Engine, clock: ManualClock
-) -> None:
+async def test_a_resumed_attempt_is_open_again(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     await say(engine, handle, "a")
     await lose(engine, ident, handle, clock)

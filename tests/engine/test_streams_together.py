@@ -24,7 +24,7 @@ from .stream_helpers import answers, begun, frame, frames, ids, meta, patch, ris
 
 
 class Commits:
-    """The plans sent to the store; it can be told to hold them back."""
+    """The plans sent to the store; it can hold them back."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[Plan] = []
@@ -224,17 +224,19 @@ async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatc
     assert await texts(engine, ident) == ["first", *(str(n) for n in range(6))]
 
 
-async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_known_streams_is_bounded(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_writer, "MAX_STREAMS", 3)
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
         await asyncio.gather(*(say(engine, handle, "a", "b") for _, handle in held))
-    assert len(engine.parts.streams.writer._open) <= 6
+    assert engine.parts.streams.writer.known_streams <= 6
     for ident, _ in held:
         assert await texts(engine, ident) == ["a", "b"] * 2
     _, handle = await running(engine)
     await say(engine, handle, "a")
-    assert len(engine.parts.streams.writer._open) <= 6
+    assert engine.parts.streams.writer.known_streams <= 6
 
 
 async def test_closing_waits_for_what_was_accepted(

@@ -46,7 +46,7 @@ async def take(following: Subscription[Any], count: int) -> list[Any]:
 async def silent(
     engine: Engine, following: Subscription[Any], channel: str = "ff_completion_event"
 ) -> bool:
-    """Nothing more to see: the reader has gone to sleep on its channel instead of returning."""
+    """No more events: the reader sleeps on its channel instead of returning."""
     task = asyncio.ensure_future(anext(following))
     await asyncio.wait(
         (task, asyncio.ensure_future(parked(engine, channel))), return_when=asyncio.FIRST_COMPLETED
@@ -280,7 +280,7 @@ async def test_two_subscribers_each_see_everything(engine: Engine) -> None:
         assert [e.execution_id for e in seen] == made
 
 
-async def test_close_releases_who_waits_and_ends_the_iteration(engine: Engine) -> None:
+async def test_close_releases_waiters_and_ends_the_iteration(engine: Engine) -> None:
     following = await engine.subscribe_completion()
 
     async def follow() -> list[Any]:
@@ -310,7 +310,7 @@ async def test_closing_one_does_not_close_another(engine: Engine) -> None:
 # ---- retention and failures
 
 
-async def test_a_trimmed_cursor_is_told_once_and_then_goes_on(
+async def test_a_trimmed_cursor_is_reported_once_and_then_continues(
     engine: Engine, clock: ManualClock
 ) -> None:
     await completed(engine)

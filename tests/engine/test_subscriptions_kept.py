@@ -41,7 +41,7 @@ PARTITIONS = (0, 7, 128, 255)
 
 
 async def busy_life(engine: Engine, partition: int) -> Any:
-    """An execution that is told of on every channel."""
+    """An execution with events on every channel."""
     parked = await park(engine, made={"execution_id": new_id(partition)})
     await signal(engine, parked)
     await engine.change_priority(ChangePriorityArgs(execution_id=parked.ident, new_priority=3))
@@ -168,7 +168,7 @@ async def test_buffered_events_cause_no_read(
     assert following.cursor == encode_cursor(10)
 
 
-async def test_two_who_share_a_subscription_get_each_event_once(engine: Engine) -> None:
+async def test_two_readers_of_a_subscription_get_each_event_once(engine: Engine) -> None:
     following = await engine.subscribe_completion()
     tasks = [asyncio.create_task(take(following, 10)) for _ in range(2)]
     made = await cancelled(engine, 20)
@@ -239,7 +239,7 @@ async def test_a_subscriber_is_disconnected_by_the_end_of_its_engine_and_resumes
 # ---- retention
 
 
-async def test_what_is_trimmed_before_a_slow_reader_came_to_it_is_said_once(
+async def test_events_trimmed_before_a_slow_reader_are_reported_once(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "EVENT_PAGE", 2)
@@ -257,7 +257,7 @@ async def test_what_is_trimmed_before_a_slow_reader_came_to_it_is_said_once(
     assert await silent(engine, following)
 
 
-async def test_who_reads_from_the_beginning_is_told_only_of_what_goes_meanwhile(
+async def test_a_reader_from_the_beginning_gets_reports_of_later_trims_only(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "EVENT_PAGE", 2)

@@ -38,7 +38,7 @@ KNOWN, NEXT = "2a" * 32, "c0ffee" * 10 + "abcd"
 
 
 class Shown:
-    """Everything anybody gets to see, as text."""
+    """Everything that is shown to callers, as text."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

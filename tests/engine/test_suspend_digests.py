@@ -1,6 +1,4 @@
-"""What is stored of a token opens nothing: a digest, from which nobody gets it back; the key that
-signed it makes it again.
-"""
+"""A stored digest does not reveal its token; the key that signed the token mints it again."""
 
 from __future__ import annotations
 
@@ -102,7 +100,7 @@ async def approve(engine: Engine, parked: Any) -> Any:
     return await engine.deliver_approval_signal(args)
 
 
-async def test_once_its_key_is_gone_nothing_opens_it(engine: Engine, clock: ManualClock) -> None:
+async def test_without_its_key_a_token_is_refused(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await engine.create_waitpoint(held, "ahead", approvers=["ann"])

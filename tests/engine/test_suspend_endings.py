@@ -392,7 +392,7 @@ async def test_what_it_depends_on_became_impossible(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("behavior", ENDS)
-async def test_children_hear_of_a_timeout(
+async def test_children_are_cancelled_at_a_timeout(
     engine: Engine, clock: ManualClock, behavior: str
 ) -> None:
     await seed(engine)

@@ -1,5 +1,5 @@
-"""The keys behind tokens: the first one, changing it, how long the old ones count, and what a wrong
-token is told.
+"""Signing keys of tokens: the first one, rotation, grace periods, and the refusal of a wrong
+token.
 """
 
 from __future__ import annotations

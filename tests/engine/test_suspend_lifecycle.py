@@ -1,5 +1,5 @@
-"""An attempt is parked, signalled and goes on: the vectors, epochs and events at each step, and who
-is refused meanwhile.
+"""An attempt suspends, is signalled and resumes: the vectors, epochs and events of each step, and
+the refusals meanwhile.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ async def test_suspend_signal_claim(engine: Engine, clock: ManualClock) -> None:
     await sound(engine)
 
 
-async def test_a_plain_claim_goes_on_with_the_attempt(engine: Engine) -> None:
+async def test_a_plain_claim_continues_the_attempt(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     assert await engine.claim("default", (), worker(2)) is None
@@ -260,7 +260,7 @@ async def test_there_is_no_lease_to_act_on(engine: Engine) -> None:
     assert await dump(engine) == before
 
 
-async def test_a_row_left_open_by_someone_stands_in_the_way(engine: Engine) -> None:
+async def test_an_open_suspension_row_refuses_a_suspend(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     await signal(engine, parked)
@@ -300,7 +300,7 @@ async def test_by_triple(engine: Engine) -> None:
     await sound(engine)
 
 
-async def test_a_late_suspend_finds_its_lease_gone(engine: Engine, clock: ManualClock) -> None:
+async def test_a_late_suspend_is_refused(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     await refused(

@@ -1,6 +1,4 @@
-"""Who waits for what: pages of waitpoints and of suspended executions, and tokens for those who may
-hand them out.
-"""
+"""Pages of waitpoints and of suspended executions, and tokens for permitted callers."""
 
 from __future__ import annotations
 

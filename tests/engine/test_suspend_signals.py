@@ -1,6 +1,4 @@
-"""Signals: doubles, limits, who may send one and to whom, approvals, and what the worker sees of
-them.
-"""
+"""Signals: duplicates, limits, senders, approvals, and what the worker receives."""
 
 from __future__ import annotations
 
@@ -296,7 +294,7 @@ async def test_a_bad_token_wins_over_every_state(engine: Engine, clock: ManualCl
             assert await dump(engine) == before
 
 
-async def test_a_bad_token_is_told_before_a_double(engine: Engine) -> None:
+async def test_a_bad_token_is_refused_before_a_duplicate(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     await signal(engine, parked, idempotency_key="k")
@@ -440,7 +438,7 @@ async def test_another_attempt_sees_nothing(engine: Engine, clock: ManualClock) 
     assert await names(engine, parked.handle) == ["go"]
 
 
-async def test_every_signal_is_told_of(engine: Engine, clock: ManualClock) -> None:
+async def test_every_signal_has_an_event(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held, "ahead")

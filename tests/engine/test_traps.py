@@ -128,7 +128,7 @@ async def test_completes_racing_with_one_handle_have_one_effect(engine: Engine) 
 
 
 async def test_complete_and_fail_racing_on_one_handle_leave_one_outcome(engine: Engine) -> None:
-    """Opposite orders of the two never lock each other out, and one of them wins alone."""
+    """The two in opposite orders never deadlock, and exactly one succeeds."""
     for _ in range(5):
         ident, handle = await running(engine)
         answers = await asyncio.gather(
@@ -286,7 +286,7 @@ async def test_racing_claims_never_share_an_execution(engine: Engine) -> None:
 
 
 async def test_a_heartbeat_never_refuses_an_operator(engine: Engine) -> None:
-    """Renew and progress leave the version alone."""
+    """Renew and progress do not change the version."""
     ident, handle = await running(engine)
     before = (await row(engine, ident)).version
     await engine.renew(handle)

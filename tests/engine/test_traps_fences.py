@@ -164,7 +164,7 @@ async def test_a_late_complete_does_not_overwrite_the_newer_owners_result(
 async def test_a_call_after_the_lease_ran_out_is_lease_expired(
     engine: Engine, clock: ManualClock, call: HolderCall
 ) -> None:
-    """Nobody took over and no loop has marked it yet: the boundary itself counts as expired."""
+    """Without a takeover and before any loop marked it: the boundary itself counts as expired."""
     ident, handle = await running(engine)
     clock.advance(TTL_MS)
     await refused(call(engine, handle), StateKind.LEASE_EXPIRED)

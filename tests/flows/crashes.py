@@ -1,10 +1,10 @@
-"""Cascades that die: before they begin, or halfway. And one that lives, and notes which groups
-fire.
+"""Cascades of processes that are killed: before the cascade starts, or halfway. `Firings` checks
+that no group fires twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flowfabric.engine.engine import Engine
@@ -17,13 +17,13 @@ from flowfabric.plan import Applied
 
 
 class Firings:
-    """How often each group fired since it was last reset: never more than once."""
+    """Checks that each group fires at most once between resets."""
 
     def __init__(self) -> None:
         self.fired: set[GroupKey] = set()
 
     def watch(self, engine: Engine, kind: type[Cascade] = Cascade) -> Engine:
-        """From now on this engine's ends are seen to by that kind of cascade."""
+        """Replaces the cascade of this engine by one of that kind."""
         cascade = engine.parts.core.cascade = kind(
             engine.store, engine.parts.core.wake_parent, engine.parts.core.telemetry
         )
@@ -58,19 +58,31 @@ class Firings:
 
 
 class Dead(Cascade):
-    """Of a process that was killed right after its commit."""
+    """The cascade of a process that was killed right after its commit."""
 
-    async def ended(self, idents: Any) -> Cascaded:  # type: ignore[override]
+    async def _run(self, idents: Sequence[ExecutionId]) -> Cascaded:
         return Cascaded()
 
 
+class Killed(BaseException):
+    """The end of a process. No handler for `Exception` sees it, so nothing runs after it."""
+
+
 class Halfway(Cascade):
-    """Of a process that is killed once a group has fired, before it cancels the losers."""
+    """The cascade of processes that are killed once a group has fired, before the losers are
+    cancelled. Each cascade is a process of its own.
+    """
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
 
         async def killed(group: EdgeGroup) -> list[ExecutionId]:
-            raise RuntimeError("killed")
+            raise Killed
 
         self.members.cancel_siblings = killed  # type: ignore[method-assign]
+
+    async def _run(self, idents: Sequence[ExecutionId]) -> Cascaded:
+        try:
+            return await super()._run(idents)
+        except Killed:
+            return Cascaded()

@@ -1,5 +1,5 @@
 """Drives one flow to its end: workers, operators, crashes and the clock, all drawn from one seed,
-and an oracle that follows.
+compared with an oracle.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ CRASHES: tuple[tuple[type[Cascade], str], ...] = ((Dead, "unheard"), (Halfway, "
 
 
 class Run:
-    """`how` says what becomes of an end: heard, unheard or heard halfway, after the kind of cascade
-    that is in place.
-    """
+    """`how` is the kind of cascade in place: ends are heard, unheard or heard halfway."""
 
     def __init__(
         self, engine: Engine, clock: ManualClock, shape: Shape, *, together: bool = False
@@ -169,7 +167,7 @@ class Run:
         return not slow
 
     async def _work(self, node: int, work: Work) -> str | None:
-        """How it ended, if it did."""
+        """The outcome, if it ended."""
         fate, first = self.graph.fates[node], node not in self.tried
         if fate in ("overdue", "lost for good") or not self._patient(node):
             return None
@@ -217,8 +215,8 @@ class Run:
         self._over({self.at[ident]: "cancelled" for ident in done.member_execution_ids})
 
     async def _tick(self) -> None:
-        """Time passes, and the loops of a healthy process run. What they would end is ended one by
-        one, to know the order.
+        """Advances the clock and runs the loops of a healthy process. Executions that they would
+        end are ended one by one, so that the order is known.
         """
         await self._recover()
         self.clock.advance(self.rng.randint(1_100, 3_000))
@@ -248,7 +246,7 @@ class Run:
             self._over({node: "failed"})
 
     async def _crash(self) -> None:
-        """From now on ends are not seen to, or only halfway, until another process takes over."""
+        """From now on ends start no cascade, or half of one, until another process takes over."""
         kind, self.how = self.rng.choice(CRASHES)
         self.firings.watch(self.engine, kind)
 

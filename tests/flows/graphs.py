@@ -1,5 +1,5 @@
-"""Random graphs: nodes in topological order, how their edges combine, and what their workers will
-do.
+"""Random graphs: nodes in topological order, policies of their edges, and behaviour of their
+workers.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ FATES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """`span` is how far back a node may look for those it waits for, `width` for how many of them
-    at the most.
-    """
+    """`span` is the distance to the upstreams of a node, `width` their maximal number."""
 
     seed: int
     size: int

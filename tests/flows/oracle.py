@@ -1,5 +1,5 @@
-"""What must become of a flow, told in plain Python over its graph and the ends from outside, in the
-order they happened.
+"""The expected outcome of a flow, computed in plain Python from its graph and the external ends in
+order.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ class Group:
 
 
 class Oracle:
-    """`ended` is how each node that is over ended.
-
-    An end is heard at once, or not until the next repair, when the process that should have seen to
-    it died. A process may also
-    die halfway, after it has counted, before it cancels the losers: those are owed then.
+    """`ended` holds the outcome of each ended node. An end is handled at once, or at the next
+    repair if its process died. A process may also die halfway, after it has counted and before it
+    cancels the losers: those are owed then.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""A flow whose ended members are started again now and then. Nobody foretells that; what must hold
-is looked up in the store.
+"""A flow whose ended members are replayed at times. There is no oracle for that; the invariants are
+checked in the store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_QUIET = 200
 
 
 class Blind(Oracle):
-    """Foretells nothing and forbids nothing."""
+    """Predicts nothing and accepts everything."""
 
     def may_run(self, node: int) -> bool:
         return True
@@ -32,7 +32,7 @@ class Blind(Oracle):
 
 
 class Replays(Run):
-    """`free` are members that were started again without waiting for anybody."""
+    """`free` are members that were replayed without dependencies."""
 
     def __init__(self, engine: Engine, clock: ManualClock, shape: Shape) -> None:
         super().__init__(engine, clock, shape)

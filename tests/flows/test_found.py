@@ -1,4 +1,4 @@
-"""What reading and the random graphs found, told as short plain stories."""
+"""Regressions found by review and by the random graphs."""
 
 from __future__ import annotations
 
@@ -87,12 +87,10 @@ async def quiet(engine: Engine, clock: ManualClock) -> None:
         await loops.run_once()
 
 
-async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
+async def test_quorum_with_unapplied_edges_is_not_decided(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """With fewer edges than the quorum asks for it cannot be met yet, but nothing has ended that
-    could decide it.
-    """
+    """With fewer edges than the quorum needs it cannot be met yet, but no end decides it."""
     graph = await Graph(engine).start()
     first, second, child = [await graph.member() for _ in range(3)]
     await engine.set_edge_group_policy(graph.flow, child, EdgePolicy.quorum(2))
@@ -108,8 +106,8 @@ async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
 
 @pytest.mark.meets("flow", "crash")
 async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: ManualClock) -> None:
-    """An edge applied after its upstream was over, by a process that died before it could count
-    that.
+    """An edge applied after the end of its upstream, by a process that died before it counted that
+    end.
     """
     graph = await Graph(engine).start()
     ups = [await graph.member() for _ in range(22)]
@@ -131,7 +129,7 @@ async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: M
 
 
 async def quorum_of_three(engine: Engine) -> tuple[Graph, list[ExecutionId], list[Handle]]:
-    """Two of three, the three of them held by workers."""
+    """Two of three, all held by workers."""
     graph = await Graph(engine).start()
     members = [await graph.member() for _ in range(4)]
     await engine.set_edge_group_policy(graph.flow, members[3], EdgePolicy.quorum(2))
@@ -158,9 +156,7 @@ async def test_more_losers_than_go_in_one_pass(
 async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """It saw that there was nobody to cancel; then the group fires in a process that
-    dies at once.
-    """
+    """It finds no sibling to cancel; then the group fires in a process that dies at once."""
     graph, members, handles = await quorum_of_three(engine)
     await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
     other = Engine(engine.store, seed=2)
@@ -182,11 +178,11 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     assert await graph.state(members[2]) == "cancelled"
 
 
-async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
+async def test_losers_of_a_second_firing_are_cancelled_too(
     engine: Engine, clock: ManualClock
 ) -> None:
-    """Between the cancel of the losers and the note that it is done, everything is started again,
-    and the group fires anew.
+    """Between the cancel of the losers and its record everything is replayed, and the group fires
+    again.
     """
     graph, members, handles = await quorum_of_three(engine)
     other = Engine(engine.store, seed=2)
@@ -221,12 +217,10 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
 
 @pytest.mark.parametrize("first", ["child", "upstream"])
 @pytest.mark.meets("flow", "replay")
-async def test_failure_in_the_very_moment_of_a_replay_counts(
+async def test_failure_in_the_millisecond_of_a_replay_counts(
     engine: Engine, clock: ManualClock, first: str
 ) -> None:
-    """The old failure does not count again, a new one does, even when the clock shows the same time
-    for all of it.
-    """
+    """The old failure does not count again, a new one does, also within one millisecond."""
     graph = await Graph(engine).start()
     up, child = await graph.member(), await graph.member()
     await engine.apply_dependency_to_child(await graph.stage(up, child))

@@ -47,7 +47,7 @@ def played(store: str, made: Callable[[Engine, ManualClock], Run]) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", sorted(EXAMPLES))
 @pytest.mark.meets("flow", "quorum", "crash", "cancel")
-def test_every_member_ends_as_foretold(store: str) -> None:
+def test_every_member_ends_as_the_oracle_predicts(store: str) -> None:
     @budget(store)
     @given(shape=shapes(200), together=st.booleans())
     def play(shape: Shape, together: bool) -> None:
@@ -59,7 +59,7 @@ def test_every_member_ends_as_foretold(store: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", sorted(EXAMPLES))
 @pytest.mark.meets("flow", "quorum", "replay")
-def test_every_flow_ends_whatever_is_started_again(store: str) -> None:
+def test_every_flow_ends_after_any_replays(store: str) -> None:
     @budget(store)
     @given(shape=shapes(60))
     def play(shape: Shape) -> None:

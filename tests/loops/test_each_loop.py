@@ -216,7 +216,7 @@ async def test_executions_left_lost_are_not_counted(
     assert await state(engine, ident) == "READY"
 
 
-async def test_the_trimmer_forgets_keys_and_walks_every_lane(
+async def test_the_trimmer_removes_keys_and_walks_every_lane(
     engine: Engine, clock: ManualClock
 ) -> None:
     for lane in ("a", "b", "c"):
@@ -274,9 +274,9 @@ async def test_an_idle_route_releaser_restarts_at_the_first_page(
     for _ in range(2):
         clock.advance(1)
         await routed(engine)
-    assert await loop.run(engine) == 0 and loop._after is not None
+    assert await loop.run(engine) == 0 and loop.position is not None
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
-    assert await loop.next_due(engine) is None and loop._after is None
+    assert await loop.next_due(engine) is None and loop.position is None
 
 
 async def test_the_limit_releaser_is_due_while_executions_are_blocked(engine: Engine) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from flowfabric.engine.core import Settings
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
-from tests.engine.helpers import create, running, state, worker
+from tests.engine.helpers import create, loop_threads, running, state, worker
 from tests.patience import patient
 
 BLOCKED_S = 2.0
@@ -57,7 +56,7 @@ async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path)
 async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(tmp_path: Path) -> None:
     engine = sqlite_engine(open_store(str(tmp_path / "live.db")))
     engine.with_scanners()
-    thread = engine.store.loops._thread
+    (thread,) = loop_threads()
     del engine
     gc.collect()
     async with patient(10):
@@ -85,4 +84,4 @@ async def test_loops_that_cannot_be_opened_do_not_hold_up_the_start() -> None:
     loops.start()
     assert not loops.is_running and not loops.leads
     await loops.stop(1)
-    assert not any(thread.name == "flowfabric-loops" for thread in threading.enumerate())
+    assert not loop_threads()

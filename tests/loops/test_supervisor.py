@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,8 @@ from tests.engine.helpers import (
     claim,
     create,
     fields,
+    loop_threads,
+    parked,
     registration,
     running,
     state,
@@ -77,7 +78,7 @@ async def test_a_delayed_execution_is_claimable_at_its_time(tmp_path: Path) -> N
 async def test_an_earlier_due_time_wakes_a_loop_that_sleeps_for_a_later_one(tmp_path: Path) -> None:
     async with live(tmp_path) as engine:
         await create(engine, delay_until=now_ms() + LONG_MS)
-        await asyncio.sleep(0.15)
+        await parked(engine, "delayed")
         soon = await create(engine, delay_until=now_ms() + 50)
         handle = await engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000)))
         assert handle is not None and fields(handle).execution_id == soon
@@ -156,12 +157,12 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
     async with live(tmp_path) as engine:
         await claim(engine) if await create(engine) else None
         assert sum(task.get_name().startswith("flowfabric-") for task in asyncio.all_tasks()) == 0
-        assert sum(thread.name == "flowfabric-loops" for thread in threading.enumerate()) == 1
+        assert len(loop_threads()) == 1
         started = time.monotonic()
         await engine.shutdown_prepare(SOON_S)
         assert time.monotonic() - started < SOON_S / 2
         assert len(asyncio.all_tasks()) == before
-        assert not any(thread.name == "flowfabric-loops" for thread in threading.enumerate())
+        assert not loop_threads()
         await engine.ping()
 
 

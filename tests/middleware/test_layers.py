@@ -149,7 +149,7 @@ async def test_a_record_for_each_call(
     assert caplog.messages[0] == "engine_backend.call method=ping elapsed_us=2000000 ok=false"
 
 
-async def test_below_the_level_nothing_is_said(
+async def test_below_the_level_no_line_is_logged(
     moody: Moody, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "flowfabric.middleware"):

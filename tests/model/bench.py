@@ -1,5 +1,5 @@
-"""The engine and the specification side by side: one event loop, one clock, and every answer and
-row compared.
+"""The engine and the specification together: one event loop, one clock, and a comparison of every
+answer and row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _names = itertools.count()
 
 
 class RacingMemory(MemoryStore):
-    """While a race is on, every call first lets the other side go."""
+    """During a race every call first yields to the other side."""
 
     racing = False
 
@@ -126,7 +126,7 @@ class Bench:
         return sqlite_engine(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
 
     async def _connect(self, options: Options) -> Engine:
-        """Connections belong to this bench's loop, on which everything runs."""
+        """Connections belong to this bench's event loop."""
         self._options = options
         return Engine(
             await PostgresStore(options, clock=self.clock).open(check=False), SETTINGS, seed=1
@@ -142,7 +142,7 @@ class Bench:
                 self._folder.cleanup()
 
     def reopen(self) -> None:
-        """A process dies and another goes on: nothing survives but the store."""
+        """A process dies and another continues: only the store survives."""
         if self.kind in ("sqlite-file", "postgres"):
             self.run(self.engine.close())
             self.engine = self._open()
@@ -177,16 +177,15 @@ class Bench:
         return await _answered(self.engine, op), await self._dump()
 
     async def _dump(self) -> dict[str, list[Row]]:
-        """That an end was dispatched is noted after its caller has the answer, so that is waited
-        for.
+        """The mark of a dispatched end is committed after its caller has the answer, so this waits
+        for it.
         """
         await self.engine.parts.core.cascade.finish()
         return await self.engine.store.dump(self.dumped)
 
     def race(self, first: Op, second: Op) -> None:
-        """Both at once: the outcome must be that of one order or the other, or of one in the middle
-        of the other where that
-        takes several round trips. The mark of an expired lease may come too late.
+        """Both at once: the outcome must be that of one order or the other, or of one during the
+        other if that takes several round trips. The mark of an expired lease may come too late.
         """
         answers = self.run(self._together(first, second))
         self.story.append(f"race {first.name}, {second.name} -> {answers!r}")
@@ -214,9 +213,7 @@ class Bench:
     def _in_order(
         self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None
     ) -> list[str]:
-        """What is wrong if the inner one went when the outer one was at a point, or
-        else after it.
-        """
+        """The differences if the inner one ran at a point of the outer one, or else after it."""
         said: list[str] = []
 
         def go(op: Op, answer: Any) -> None:
@@ -259,8 +256,8 @@ class Bench:
             self._fail(name or "the stored rows", problems)
 
     def quiet(self) -> None:
-        """Nothing of the flows is under way. That ends were dispatched is noted after those who
-        ended them have their answer.
+        """Waits until the cascade is idle. Marks of dispatched ends are committed after their
+        callers have the answer.
         """
         self.run(self.engine.parts.core.cascade.finish())
         self.compare()
@@ -350,8 +347,8 @@ async def _answered(engine: Engine, op: Op) -> Any:
 
 
 def _leases(answer: Any) -> list[tuple[HandleFields, Any, int | None]] | None:
-    """The leases an answer hands out, as (fields, handle kind, expiry if told); None when it is no
-    claim.
+    """The leases granted by an answer, as (fields, handle kind, expiry if returned); None for other
+    answers.
     """
     match answer:
         case Handle():
@@ -380,7 +377,7 @@ def _lease(fields: HandleFields, kind: str, expires: int | None) -> Lease:
 
 
 def _without(wanted: Any, told: Lease) -> Any:
-    """An answer that does not tell the expiry is compared without it; the row has it."""
+    """An answer without the expiry is compared without it; the row has it."""
     if isinstance(wanted, Lease) and told.expires == -1:
         return Lease(wanted.ident, wanted.index, wanted.epoch, -1, wanted.kind)
     return wanted

@@ -1,5 +1,5 @@
 """The machine of budgets: reports of every kind against limits, with keys, accounts, resets and
-what refusals do.
+actions of refusals.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ async def send(engine: Engine, said: Report, held: Held | None) -> Any:
 
 
 def reports(several: list[tuple[Report, Held | None]]) -> Op:
-    """All at once; they count in the order they were made. A lease that has to be looked up first
-    takes longer.
+    """All at once; they count in the order of the calls. A lease that has to be read first takes
+    longer.
     """
 
     async def sent(engine: Engine, said: Report, held: Held | None) -> Any:
@@ -117,7 +117,7 @@ def reports(several: list[tuple[Report, Held | None]]) -> Op:
 
 
 def forge(said: Report, held: Held) -> Op:
-    """By somebody who knows all of a handle but its lease id, which is random."""
+    """A handle with another lease id, which is random."""
 
     async def call(engine: Engine) -> Any:
         made_up = structs.replace(
@@ -192,7 +192,7 @@ class BudgetMachine(RuleBasedStateMachine):
         self.bench.close()
 
     def do(self, op: Op) -> Any:
-        """Each call has a moment of its own."""
+        """Each call has its own millisecond."""
         self.bench.to(self.bench.clock() + 1)
         return self.bench.do(op)
 
@@ -206,7 +206,7 @@ class BudgetMachine(RuleBasedStateMachine):
         return Report(budget, deltas, key), None
 
     def held(self, who: ExecutionId, *, first: bool = False) -> Held | None:
-        """The newest handle of one, or the oldest, whose lease is probably over."""
+        """The newest handle of an execution, or the oldest, whose lease is probably over."""
         kept = [h for h in self.bench.handles if h.ident == who]
         return kept[0 if first else -1] if kept else None
 
@@ -224,22 +224,20 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(one=said)
     def report_again(self, one: Said) -> None:
-        """As a caller does whose answer got lost."""
+        """The repetition after a lost answer."""
         self.do(reports([self.told(one)]))
         self.do(reports([self.told(one), self.told(one)]))
 
     @rule(budget=which, who=idents)
     def overspend_and_start_anew(self, budget: UUID, who: ExecutionId) -> None:
-        """More than there is room for, then room, then what was held back goes on."""
+        """A report above the limit, then a reset; the held executions continue."""
         self.do(reports([(Report(budget, (("a", 4), ("b", 1)), "", who, charged=True), None)] * 3))
         self.do(reset(budget) if budget != UNMADE else reset_due())
         self.do(ops.claim(LANE, frozenset(), "bob", 10_000_000, 3))
 
     @rule(budget=which, who=idents)
     def late_report(self, budget: UUID, who: ExecutionId) -> None:
-        """One that was held back runs again, and its first worker reports more than there is room
-        for.
-        """
+        """A held execution runs again, and its first worker reports above the limit."""
         held = self.held(who, first=True)
         self.do(reports([(Report(HOLDING, (("a", 7),), "", who, charged=True), None)]))
         self.do(ops.unblock(who, ""))
@@ -250,7 +248,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(budget=which, who=idents, key=keys)
     def spend_and_give_back(self, budget: UUID, who: ExecutionId, key: str) -> None:
-        """Then again, with nothing on the account or with what came since."""
+        """Then again, with nothing on the account or with later usage."""
         self.do(reports([(Report(budget, (("a", 2), ("b", 1)), key, who, charged=True), None)]))
         self.do(release(budget, who))
         self.do(reports([(Report(budget, (("a", 1),), key, who, charged=True), None)]))
@@ -258,7 +256,9 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(who=idents, reason=st.sampled_from(("waiting_for_quota", "waiting_for_budget")))
     def blocked_after_a_wait(self, who: ExecutionId, reason: str) -> None:
-        """One that waited for a budget and is held by an operator now waits for nobody's reset."""
+        """An execution that waited for a budget and is blocked by an operator does not wait for a
+        reset any more.
+        """
         self.do(reports([(Report(HOLDING, (("a", 7),), "", who, charged=True), None)]))
         self.do(ops.unblock(who, ""))
         self.do(ops.block(who, reason))
@@ -291,7 +291,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(budget=which, who=idents, most=st.integers(1, 9), interval=st.sampled_from((0, 1_000)))
     def other_limits(self, budget: UUID, who: ExecutionId, most: int, interval: int) -> None:
-        """Fewer, with somebody held for it; then more, and what was held goes on."""
+        """Lower limits that hold an execution; then higher ones, and it continues."""
         self.do(change(budget, {"a": most, "b": 4}, interval))
         self.do(reports([(Report(budget, (("a", most),), "", who, charged=True), None)] * 2))
         for _ in range(2):
@@ -319,7 +319,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(who=idents)
     def trim(self, who: ExecutionId) -> None:
-        """Its account goes with it, and another of its name begins."""
+        """Its account is removed too, and another execution of the same id starts."""
         self.do(ops.trim(LANE, 0))
         for ident in IDENTS:
             if ident not in self.bench.spec.execs:

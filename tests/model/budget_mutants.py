@@ -34,7 +34,7 @@ def mutant(plant: Plant) -> Plant:
 
 
 def around_one(patch: Patch, change: Any) -> None:
-    """Each report is counted honestly, then spoiled."""
+    """Each report is counted correctly, then falsified."""
     honest = budgets._count_one
 
     def count_one(books: Any, limits: Any, report: Any, found: Any) -> Any:

@@ -1,6 +1,4 @@
-"""What the engine must make of budgets, told a second time: each report is decided on the values
-themselves, one by one.
-"""
+"""The specification of budgets: each report is decided on the values themselves, one by one."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ COMPARED = (
 
 @dataclass
 class Budget:
-    """`0` is no limit. The two counts are of a lifetime; `breached` is when and where the last
-    refusal was.
+    """`0` is no limit. The two counts are totals; `breached` is the time and dimension of the last
+    refusal.
     """
 
     hard: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +68,7 @@ class Spending(Fleet):
         return told.BudgetCreated(ident)
 
     def change_budget(self, ident: UUID, hard: Mapping[str, int], interval: int) -> Any:
-        """What is used stays, and nobody is told of limits that are the same."""
+        """Usage stays, and equal limits emit no event."""
         rule = self.budgets.get(ident)
         if rule is None:
             raise Err("budget_not_found")

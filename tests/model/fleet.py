@@ -1,4 +1,4 @@
-"""The surroundings of the specification: what holds work back, workers, retention and the loops."""
+"""The surroundings of the specification: blocks, workers, retention and the loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Fleet(Spec):
         self.meanwhile: dict[str | None, Callable[[], None]] = {}
 
     def times(self) -> list[int]:
-        """Every moment ahead at which something changes by itself or becomes possible."""
+        """Every future time at which something changes by itself or becomes possible."""
         found: list[int | None] = [until for _, until in self.keys.values()]
         for e in self.execs.values():
             found += [
@@ -48,11 +48,11 @@ class Fleet(Spec):
         return sorted({t for t in found if t is not None and t > self.now})
 
     def others_at(self, point: str | None) -> None:
-        """A call of several round trips may find at this point that another one went before."""
+        """At this point of a call of several round trips another call may have come first."""
         self.meanwhile.pop(point, lambda: None)()
 
     def claim(self, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> list[Lease]:
-        """A claim that gets nothing and then finds parked work it can take asks again."""
+        """A claim that finds nothing and then releases parked work for itself claims again."""
         got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
         again = self.look_around(lane, of, caps) and not got
@@ -61,9 +61,8 @@ class Fleet(Spec):
     def complete_and_claim(
         self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any
     ) -> tuple[Any, ...]:
-        """An answer for each end, and what was claimed. Why an end was refused is asked only after
-        the claim, and a lease that
-        ran out is marked only then.
+        """An answer for each end, and the claimed executions. The reason of a refused end is read
+        after the claim, and an expired lease is marked only then.
         """
         marks, self.marks = self.marks, False
         refused = [self.refusal(h, result) is not None for h, result in many]
@@ -104,9 +103,7 @@ class Fleet(Spec):
         self.lanes[lane] = state
 
     def age(self, e: Exec, kept: int | None = None) -> int:
-        """How long it is kept after this end, unless told otherwise: as its own policy says, else
-        as the engine's settings do.
-        """
+        """The retention age after this end: by its own policy, else by the engine's settings."""
         failed = e.outcome in ("failed", "expired")
         own = e.policy.retain_failed if failed else e.policy.retain
         return own if own is not None else self.ages[failed] if kept is None else kept
@@ -173,8 +170,8 @@ class Fleet(Spec):
                 self.unblock(e.ident, "")
 
     def look_around(self, lane: str, of: str | None, caps: frozenset[str]) -> bool:
-        """Parks what nobody can take, where workers are known at all; frees what was parked and the
-        caller can take.
+        """Parks executions that no worker covers, if workers are known at all; releases parked ones
+        that the caller covers.
         """
         before = self.looked.get((lane, of, caps))
         if before is not None and self.now < before + LOOK_EVERY_MS:
@@ -202,13 +199,13 @@ class Fleet(Spec):
         return bool(freed)
 
     def release_limited(self) -> None:
-        """Nothing here is under a limit, so what is held back for one waits for nothing."""
+        """This machine has no limits, so executions blocked for one wait for nothing."""
         for e in self.execs.values():
             if e.state in ("BUDGET", "QUOTA"):
                 self.unblock(e.ident, "")
 
     def loop(self, name: str) -> None:
-        """One pass of a background loop."""
+        """One run of a background loop."""
         for ident, e in list(self.execs.items()):
             if name == "lease_expiry":
                 self.mark(ident)

@@ -1,5 +1,5 @@
-"""The machine of flows: a fan-in of two and a quorum of two out of three, with whatever may happen
-to them in between.
+"""The machine of flows: a fan-in of two and a quorum of two out of three, with any operations in
+between.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ def cancel_flow(flow: UUID) -> Op:
 
 
 def project(flow: UUID) -> Op:
-    """Settles the flow if all its members have ended, which changes nothing that the specification
-    knows of.
-    """
+    """Settles the flow if all its members have ended; the specification does not model that."""
 
     async def call(engine: Engine) -> None:
         await engine.project_flow_summary(flow)
@@ -110,9 +108,7 @@ def end_and_claim(*several: Held) -> Op:
 
 
 def complete_both(one: Held, other: Held) -> Op:
-    """By two processes at the same moment, where the turns they take can be repeated; else one
-    after the other.
-    """
+    """By two processes at once, if their order can be repeated; else one after the other."""
 
     async def call(engine: Engine) -> None:
         store, second = engine.store, Engine(engine.store, seed=2)
@@ -159,7 +155,7 @@ class FlowMachine(RuleBasedStateMachine):
         return self.bench.spec
 
     def do(self, op: Op) -> object:
-        """Each call has a moment of its own."""
+        """Each call has its own millisecond."""
         self.bench.to(self.bench.clock() + 1)
         return self.bench.do(op)
 
@@ -169,7 +165,7 @@ class FlowMachine(RuleBasedStateMachine):
         )
 
     def finish(self, at: int, outcome: str) -> None:
-        """Ends one member as its worker or an operator would, if somebody can."""
+        """Ends one member as its worker or an operator would, if that is possible."""
         ident = self.node(at)
         if outcome == "cancel":
             self.do(ops.cancel(ident, OVERRIDE))
@@ -182,7 +178,7 @@ class FlowMachine(RuleBasedStateMachine):
             self.do(made.get(outcome, lambda: ops.fail(held, "permanent"))())
 
     def die(self, how: str) -> None:
-        """From now on ends are not heard, or not by the losers, until somebody repairs."""
+        """From now on ends are not handled, or without cancelling the losers, until the repair."""
         self.bench.engine.parts.core.cascade = CRASHES[how](
             self.bench.engine.store,
             self.bench.engine.parts.core.wake_parent,
@@ -209,7 +205,7 @@ class FlowMachine(RuleBasedStateMachine):
         self.submit(kind)
 
     def submit(self, kind: str) -> None:
-        """The old flow is over for us: one at a time."""
+        """One flow at a time: cancels the old one."""
         if self.flow.int:
             self.repair()
             self.do(cancel_flow(self.flow))
@@ -222,14 +218,14 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(first=outcomes, second=outcomes, third=outcomes)
     def ends(self, first: str, second: str, third: str) -> None:
-        """The upstreams in turn, then what waited for them."""
+        """The upstreams in turn, then the node that waited for them."""
         for at, outcome in enumerate((first, second, third)):
             self.finish(at, outcome)
         self.finish(3, "good")
 
     @rule(kind=kinds, calls=st.sampled_from((1, 2)))
     def both_at_once(self, kind: str, calls: int) -> None:
-        """Two upstreams end well, in two processes or in one call, and neither of them alone
+        """Two upstreams succeed, in two processes or in one call, and neither of them alone
         decides.
         """
         self.submit(kind)
@@ -243,7 +239,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(at=st.sampled_from((3, 3, 4)), ready=st.booleans())
     def late_edge(self, at: int, ready: bool) -> None:
-        """To one that waits, or to one that nothing kept from beginning."""
+        """To a waiting node, or to one without upstreams."""
         for upstream in (0, 1) if ready else ():
             self.finish(upstream, "good")
         if self.flow not in self.spec.cancelled:
@@ -265,7 +261,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(at=which, outcome=outcomes)
     def replay_after_it_was_settled(self, at: int, outcome: str) -> None:
-        """A member of a flow that is over begins again, and the flow is open again."""
+        """A replayed member of a settled flow opens the flow again."""
         for node in range(NODES):
             self.finish(node, outcome)
         self.do(project(self.flow))
@@ -273,8 +269,8 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(at=sources, outcome=outcomes)
     def replay_after_skip(self, at: int, outcome: str) -> None:
-        """One that was skipped waits again; it goes on when its upstream has been started again and
-        ends well.
+        """A skipped member waits again; it continues when its upstream was replayed and
+        succeeds.
         """
         self.finish(at, "bad")
         for node in (4, 3):
@@ -288,8 +284,8 @@ class FlowMachine(RuleBasedStateMachine):
         ends=st.lists(st.tuples(sources, outcomes), min_size=1, max_size=3),
     )
     def crash(self, how: str, ends: list[tuple[int, str]]) -> None:
-        """The process that ends some of them dies before it has seen to what follows, and another
-        repairs it.
+        """The process that ends some of them dies before its cascade is done, and another repairs
+        it.
         """
         self.die(how)
         for at, outcome in ends:

@@ -1,4 +1,4 @@
-"""What the specification says the tables of flows hold, and where a dump differs from it."""
+"""The rows of flows by the specification, and their differences from a dump."""
 
 from __future__ import annotations
 

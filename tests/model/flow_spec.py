@@ -1,4 +1,4 @@
-"""Flows, told a second time in plain Python, on top of the specification of executions."""
+"""The specification of flows in plain Python, on top of that of executions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Edge:
 
 @dataclass
 class Group:
-    """`k` 0 means all. Losers are `owed` a cancel from when it fires until they have it."""
+    """`k` 0 means all. Losers are `owed` a cancel from the firing until they have it."""
 
     flow: UUID
     k: int = 0
@@ -42,8 +42,8 @@ class Group:
 
 
 class Flows(Fleet):
-    """`how` is what becomes of ends: heard at once, unheard because the process died, or heard but
-    for the losers.
+    """`how` says how ends are handled: at once, not because the process died, or without cancelling
+    the losers.
     """
 
     def __init__(self, *said: Any) -> None:
@@ -82,7 +82,7 @@ class Flows(Fleet):
     def late_edge(
         self, flow: UUID, lane: str, name: UUID, up: ExecutionId, down: ExecutionId
     ) -> int:
-        """A new member that an old one waits for from now on."""
+        """A new member that an old one waits for."""
         self.create(up, lane, "default", 0, "", NO_POLICY, None)
         self.flow_of[up] = flow
         self.edges[name] = Edge(up, down)
@@ -107,38 +107,39 @@ class Flows(Fleet):
         else:
             self.heard([e.ident])
 
-    def heard(self, ended: list[ExecutionId]) -> None:
+    def heard(self, ended: list[ExecutionId]) -> bool:
+        """False if the process was killed."""
         if self.how == "unheard":
             self.unheard += ended
-        else:
-            self.spread(ended)
+            return False
+        return self.spread(ended)
 
     def complete_and_claim(self, many: Any, *said: Any) -> tuple[Any, ...]:
-        """A call that finds no work is answered with what its ends release."""
+        """A call that finds no work claims what its ends release, unless its process is killed."""
         self._ends = []
         told = super().complete_and_claim(many, *said)
         ended, self._ends = self._ends, None
-        self.heard(ended)
-        if ended and not told[-1]:
+        if self.heard(ended) and ended and not told[-1]:
             *_, works = super().complete_and_claim([], *said)
             return *told[:-1], works
         return told
 
-    def spread(self, level: list[ExecutionId]) -> None:
+    def spread(self, level: list[ExecutionId]) -> bool:
         while level:
             self._ends = []
             fired = [child for ident in dict.fromkeys(level) for child in self._count(ident)]
             for child in fired:
                 self._settle(self.execs[child], self.groups[child])
             losers = [child for child in fired if self.groups[child].queued]
-            if self.how == "halfway" and losers:
-                self.unheard += self._ends
-                level = []
-            else:
+            killed = self.how == "halfway" and losers
+            if not killed:
                 for child in losers:
                     self._cancel_losers(child)
-                level = self._ends
-            self._ends = None
+            level, self._ends = self._ends, None
+            if killed:
+                self.unheard += level
+                return False
+        return True
 
     def _count(self, ident: ExecutionId) -> list[ExecutionId]:
         fired, outcome = [], self.execs[ident].outcome

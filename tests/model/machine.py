@@ -1,5 +1,5 @@
-"""The machine: draws operations, biased towards few keys, short leases and takeovers, and lets the
-bench compare.
+"""The machine: draws operations, with a bias towards few keys, short leases and takeovers; the
+bench compares.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.do(ops.lane(lane, "active"))
 
     def make_ready(self, i: int, policy: Policy) -> bool:
-        """Makes one execution claimable by everybody, by whatever ordinary calls that takes."""
+        """Makes one execution claimable by any worker, by ordinary calls."""
         ident = IDENTS[i]
         for _ in range(6):
             e = self.bench.spec.execs.get(ident)
@@ -161,7 +161,7 @@ class EngineMachine(RuleBasedStateMachine):
         return False
 
     def clear(self, i: int) -> None:
-        """Ends one execution and lets retention take it."""
+        """Ends one execution and removes it by retention."""
         e = self.bench.spec.execs.get(IDENTS[i])
         if e is not None:
             if e.state != "ENDED":
@@ -170,7 +170,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.do(ops.trim(e.lane, 0))
 
     def lease_on(self, i: int, policy: Policy, ttl: int = 1_000) -> Held | None:
-        """Brings one execution under a lease of ann."""
+        """Leases one execution to ann."""
         if not self.make_ready(i, policy):
             return None
         self.do(ops.claim(self.lane_of(IDENTS[i]), GPU, "ann", ttl, 3, NAMESPACES[i]))

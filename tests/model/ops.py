@@ -1,4 +1,4 @@
-"""Each operation twice: the call of the engine, and what the specification makes of it."""
+"""Each operation twice: the call of the engine, and the expectation of the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the specification says the tables hold, and where a dump differs from it."""
+"""The rows by the specification, and their differences from a dump."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PENDING = {
 
 
 def expected_row(e: Exec) -> dict[str, Any]:
-    """The columns of an execution that the documents fix."""
+    """The columns of an execution that the documents specify."""
     phase, owned, eligible, reason, shown = _VECTORS[e.state]
     ended, worker = e.state == "ENDED", e.holder or (None, None)
     doing = "running_attempt" if e.state == "RUNNING" else _PENDING.get(e.pend, "attempt_terminal")
@@ -192,7 +192,7 @@ def _around(
 
 
 def _worker(event: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Workers swept in one pass have no order among themselves."""
+    """Workers swept in one run have no order."""
     return event[:2]
 
 

@@ -1,5 +1,5 @@
-"""The machine of quotas: claims, grants, leases that end in every way and windows that slide, in
-two processes.
+"""The machine of quotas: claims, grants, all ends of leases and sliding windows, in two
+processes.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class QuotaMachine(RuleBasedStateMachine):
         return self.bench.spec
 
     def do(self, op: Op) -> Any:
-        """Each call has a moment of its own: the one the clock was moved to, if it was. After a
-        long time the loop was there.
+        """Each call has its own millisecond, or the time to which the clock was moved. After a long
+        time the loop has run.
         """
         self.bench.to(max(self.last + 1, self.bench.clock()))
         if self.last and self.bench.clock() > self.last + LONG_MS:
@@ -121,13 +121,13 @@ class QuotaMachine(RuleBasedStateMachine):
         self.do(claims(lane, several, ttl))
 
     def some(self, i: int, *states: str) -> ExecutionId:
-        """One of those that are so, if there are any."""
+        """One with this property, if there is any."""
         found = [ident for ident, e in self.spec.execs.items() if e.state in states]
         return found[i % len(found)] if found else IDENTS[i]
 
     def ready(self, quota: UUID, n: int) -> list[ExecutionId]:
-        """So many of the first lane that wait under a quota, and nobody keeps them; some are made
-        where they lack.
+        """So many of the first lane that wait under a quota without a reservation; missing ones are
+        created.
         """
         execs = self.spec.execs
         mine = [i for i, e in execs.items() if e.lane == LANE and self.spec.under[i] == quota]
@@ -232,7 +232,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(many=st.lists(wishes, min_size=2, max_size=5))
     def create_more(self, many: list[Wish]) -> None:
-        """In place of those that are over."""
+        """Replaces ended ones."""
         self.sweep()
         free = [ident for ident in IDENTS if ident not in self.spec.execs]
         for ident, wish in zip(free, many, strict=False):
@@ -259,7 +259,7 @@ class QuotaMachine(RuleBasedStateMachine):
         off=st.sampled_from((-1, 0, 0, 1)),
     )
     def window_opens(self, ident: UUID, n: int, off: int) -> None:
-        """Places are free again; the window is what is left to wait for."""
+        """Slots are free; only the window blocks."""
         self.to(self.last + SHORT_MS)
         self.ready(ident, 2)
         self.claim_in(LANE, (("ann", 2),))
@@ -279,7 +279,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(ident=quotas, by=st.sampled_from(("ann", "ann", "bob")), off=nearby)
     def grant_and_use(self, ident: UUID, by: str, off: int) -> None:
-        """Just in time or too late; nobody else gets its place meanwhile."""
+        """In time or too late; no other execution gets its slot meanwhile."""
         first, second = self.ready(ident, 2)
         self.do(ops.issue_claim_grant(first, "ann", NOTHING, 300))
         self.claim_in(LANE, (("bob", 1),))
@@ -296,7 +296,7 @@ class QuotaMachine(RuleBasedStateMachine):
         worker=workers,
     )
     def grant_runs_out(self, ident: UUID, off: int, worker: str) -> None:
-        """The loop gives back what nobody used."""
+        """The loop frees the slot of an unused grant."""
         self.to(self.last + SHORT_MS)
         self.complete_all()
         (first,) = self.ready(ident, 1)
@@ -336,7 +336,7 @@ class QuotaMachine(RuleBasedStateMachine):
         lane=lanes,
     )
     def end(self, which: int, how: str, lane: str) -> None:
-        """In whichever way a lease ends, its place is free."""
+        """Every end of a lease frees its slot."""
         h = self.held(which)
         made = {
             "complete": lambda: ops.complete(h),
@@ -357,7 +357,7 @@ class QuotaMachine(RuleBasedStateMachine):
         n=st.integers(1, 3),
     )
     def end_and_claim(self, which: list[int], lane: str, worker: str, n: int) -> None:
-        """What ends makes room for what begins in the same call."""
+        """An end frees a slot for the claim of the same call."""
         self.do(
             ops.complete_and_claim(
                 [(self.held(each), b"") for each in which], lane, NOTHING, worker, 5_000, n
@@ -400,7 +400,7 @@ class QuotaMachine(RuleBasedStateMachine):
         again=st.booleans(),
     )
     def ask(self, ident: UUID, i: int, dimension: str, again: bool) -> None:
-        """As its policy says, or for fewer where the one who asks does not run under it."""
+        """By its policy, or for fewer when the caller does not run under it."""
         who, limits = (
             (IDENTS[i], self.spec.quotas[ident])
             if i >= 0
@@ -415,7 +415,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(ident=quotas, off=st.sampled_from((0, 1, -1)), runs=st.sampled_from((True, True, False)))
     def place_outlives_its_execution(self, ident: UUID, off: int, runs: bool) -> None:
-        """One that neither runs nor is about to has nobody to give its place back."""
+        """No worker gives back the slot of an execution that does not run."""
         (one,) = self.ready(ident, 1)
         self.do(ask(ident, one, self.spec.quotas[ident]))
         at = self.last
@@ -432,7 +432,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(later=st.sampled_from((0, 0, HAND_GRACE_MS - 1, HAND_GRACE_MS, HAND_GRACE_MS + 1)))
     def reconcile(self, later: int) -> None:
-        """Once more, there is nothing left to put right."""
+        """A second run has nothing to repair."""
         held = [at for at in self.spec.slots.values() if at + later > self.last]
         self.to(held[0] + later if held and later else self.bench.clock())
         self.do(reconcile())
@@ -458,7 +458,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule()
     def another_process(self) -> None:
-        """What it remembers of quotas is from when it was last asked."""
+        """Its cache of quotas dates from its last call."""
         engine = self.bench.engine
         self.bench.engine, self.other = (
             self.other or type(engine)(engine.store, SETTINGS, seed=2),

@@ -1,5 +1,5 @@
-"""Each operation on quotas twice: the call of the engine, and what the specification
-makes of it.
+"""Each operation on quotas twice: the call of the engine, and the expectation of the
+specification.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def claims(lane: str, several: Asking, ttl: int) -> Op:
 
 
 def claims_at_once(lane: str, worker: str, sizes: tuple[int, ...], ttl: int) -> Op:
-    """Who asks first gets as many as if he were alone; which of those that wait behind one gate is
-    not said.
+    """The first caller gets as many as it would alone; which of those behind one gate is not
+    specified.
     """
     policy = ClaimPolicy(worker, f"{worker}-1", ttl)
     wanted: list[int] = []

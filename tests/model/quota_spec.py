@@ -1,6 +1,4 @@
-"""What the engine must make of quotas, told a second time: places and entries are counted anew for
-every single start.
-"""
+"""The specification of quotas: slots and entries are counted again for every single start."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ NEAREST_FIRST = ("tag", "lane", "namespace")
 
 @dataclass
 class Quota:
-    """`0` is no limit; a window of 0 seconds is a minute. `shown` is what people were last told of
+    """`0` is no limit; a window of 0 seconds is a minute. `shown` is the last published number of
     its holders.
     """
 
@@ -45,7 +43,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is said of a new execution."""
+    """The arguments of a new execution."""
 
     lane: str
     namespace: str = "default"
@@ -55,7 +53,7 @@ class Wish:
 
 
 class Full(Err):
-    """A refusal that says how long to wait, where that is known."""
+    """A refusal with the time to wait, where known."""
 
     def __init__(self, code: str, wait: int | None = None) -> None:
         super().__init__(code)
@@ -93,7 +91,7 @@ class Quotas(Fleet):
         return told.QuotaPolicyCreated(ident)
 
     def change(self, ident: UUID, made: Quota) -> Any:
-        """From the next claim on; and those held back for it by hand go on, as many as there is
+        """Applies from the next claim on; executions blocked for it continue, as many as it has
         room for.
         """
         no(ident not in self.quotas, "quota_policy_not_found")
@@ -161,15 +159,13 @@ class Quotas(Fleet):
     # ---- counting
 
     def held(self, quota: UUID) -> set[UUID]:
-        """Who runs, whom a grant that still holds is for, and who took a place by hand;
-        each once.
-        """
+        """Running executions, live reservations, and slots acquired by a caller; each once."""
         mine = [e for e in self.execs.values() if self.under[e.ident] == quota]
         running = {e.ident.uuid for e in mine if e.state == "RUNNING" or self.live(e) is not None}
         return running | {who.uuid for at, who in self.slots if at == quota}
 
     def counted(self, quota: UUID, window: int, dimension: str = USUAL) -> list[int]:
-        """When those started who still count: one exactly a window old does not."""
+        """The start times that still count: one exactly a window old does not."""
         return sorted(
             at
             for q, d, at, _ in self.entries
@@ -218,11 +214,9 @@ class Quotas(Fleet):
         ttl: int,
         sizes: tuple[int, ...],
     ) -> list[list[Lease]]:
-        """The best that may start, one by one, to the first who asks; one that may not stands in
-        nobody's way.
-
-        Nobody looks who of them has a place by hand: until the claim is over, such a one takes a
-        second place.
+        """The best that may start, one by one, to the first caller; one that may not blocks no
+        other. Slots acquired by a caller are not considered: until the claim is over, such an
+        execution takes a second slot.
         """
         ready = [
             e
@@ -256,7 +250,7 @@ class Quotas(Fleet):
         return True
 
     def _one(self, ident: ExecutionId, call: Callable[[], Any]) -> Any:
-        """A start of a particular one: one that has a place already is not asked again."""
+        """A start of one execution; one with a slot is not checked again."""
         e = self.execs.get(ident)
         before, asked = copy.deepcopy(e), e is not None and not self.has_place(e)
         answer = call()
@@ -297,7 +291,7 @@ class Quotas(Fleet):
     # ---- by hand
 
     def ask(self, ident: UUID, who: ExecutionId, limits: Quota, dimension: str) -> Any:
-        """The limits are those that are said; what runs is known only where a cap is."""
+        """The limits are the arguments; running executions are known only with a cap."""
         if (ident, who) in self.slots or (limits.cap and who.uuid in self.held(ident)):
             return told.AlreadyAdmitted()
         times = self.counted(ident, limits.window, dimension)
@@ -322,7 +316,7 @@ class Quotas(Fleet):
         return answer
 
     def release_limited(self) -> int:
-        """Those held back longest first, and of one quota as many as it has room for."""
+        """Longest blocked first, and of one quota as many as it has room for."""
         waiting = [e for e in self.execs.values() if e.state in ("BUDGET", "QUOTA")]
         taken: dict[UUID, int] = {}
         freed = 0

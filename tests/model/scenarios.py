@@ -1,5 +1,5 @@
-"""The composite rules: short stories that random steps would rarely find, such as a takeover with
-the old handle in play.
+"""The composite rules: sequences that random steps would rarely find, such as a takeover with the
+old handle still used.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stories(EngineMachine):
     def claim_in_order(
         self, prios: tuple[int, int], lane: str, worker: str, of: str | None
     ) -> None:
-        """The better of two goes first."""
+        """The better of two first."""
         for i, prio in enumerate(prios):
             self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], prio, "", NO_POLICY, None))
             self.do(ops.change_priority(IDENTS[i], prio))
@@ -67,7 +67,7 @@ class Stories(EngineMachine):
 
     @rule(prio=prios, n=st.sampled_from((1, 2, 3)), of=spaces, again=spaces)
     def border(self, prio: int, n: int, of: str | None, again: str | None) -> None:
-        """Two namespaces in one lane: each gets its own, and a claim for all begins with another
+        """Two namespaces in one lane: each gets its own, and a claim for all starts with another
         one each time.
         """
         for i in (0, 2):
@@ -85,7 +85,7 @@ class Stories(EngineMachine):
     def grant_then_claim(
         self, i: int, granted: str, claimer: str, off: int, ttl: int, sweep: bool
     ) -> None:
-        """A reservation keeps others away until it runs out."""
+        """A reservation excludes others until it expires."""
         self.make_ready(i, NO_POLICY)
         lane = self.lane_of(IDENTS[i])
         self.do(ops.issue_claim_grant(IDENTS[i], granted, GPU, 300))
@@ -98,7 +98,7 @@ class Stories(EngineMachine):
 
     @rule(i=who, policy=policies, what=holder_ops)
     def forged(self, i: int, policy: Policy, what: str) -> None:
-        """Everything right but the lease id, which nobody else was told."""
+        """Everything right except the lease id."""
         true = self.lease_on(i, policy)
         if true is not None:
             fields, lease = decode_fields(true.handle.opaque), UUID(int=99)
@@ -110,7 +110,7 @@ class Stories(EngineMachine):
 
     @rule(i=who, worker=workers, state=st.sampled_from(("paused", "draining", "disabled")))
     def closed_lane(self, i: int, worker: str, state: str) -> None:
-        """What a lane takes in and hands out while it is not active."""
+        """The creates and claims of a lane that is not active."""
         self.make_ready(i, NO_POLICY)
         lane, other = self.lane_of(IDENTS[i]), (i + 1) % len(IDENTS)
         self.clear(other)
@@ -129,8 +129,8 @@ class Stories(EngineMachine):
         how=st.sampled_from(("claim", "complete and claim", "grant", "reclaim")),
     )
     def unfit(self, i: int, worker: str, ttl: int, how: str) -> None:
-        """A worker that lacks what is required gets nothing, and the next in line is not hidden
-        from it.
+        """A worker without the required capabilities gets nothing, and the next in line is not
+        hidden from it.
         """
         self.clear(i)
         self.make_ready(i, Policy(caps=GPU))
@@ -148,7 +148,9 @@ class Stories(EngineMachine):
 
     @rule(i=who, policy=policies, offered=caps, live=st.booleans())
     def routed(self, i: int, policy: Policy, offered: frozenset[str], live: bool) -> None:
-        """What waits for a capable worker goes on when one comes, and only then."""
+        """An execution that waits for a capable worker continues when one registers, and only
+        then.
+        """
         self.do(ops.create(IDENTS[i], LANES[0], NAMESPACES[i], 0, "", policy, None))
         self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
         self.do(ops.register(NAMESPACES[i], "ann", "ann", offered, 700))
@@ -175,8 +177,8 @@ class Stories(EngineMachine):
         by: bool,
         all_of_them: bool,
     ) -> None:
-        """What nobody alive can take is parked by one that asks for a while, and freed by one that
-        can take it.
+        """An execution that no live worker covers is parked by a claimer, and released by one that
+        covers it.
         """
         lane, of = self.lane_of(IDENTS[i]), None if all_of_them else NAMESPACES[i]
         self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
@@ -195,9 +197,7 @@ class Stories(EngineMachine):
 
     @rule(i=who, of=spaces)
     def asked_for(self, i: int, of: str | None) -> None:
-        """Nothing is parked under the hands of one who has just asked for such work, registered or
-        not.
-        """
+        """An execution is not parked while a recent claimer covers it, registered or not."""
         lane = self.lane_of(IDENTS[i])
         self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
         self.do(ops.claim(lane, NOTHING, "bob", 400, 3, NAMESPACES[i]))
@@ -223,7 +223,7 @@ class Stories(EngineMachine):
         offered: frozenset[str],
         n: int,
     ) -> None:
-        """One ends and the better of two begins, or both, even if the end comes too late."""
+        """One ends and the better of two starts, or both, even if the end is late."""
         others = [(i + 1) % len(IDENTS), (i + 2) % len(IDENTS)]
         for each in others:
             self.clear(each)
@@ -248,7 +248,7 @@ class Stories(EngineMachine):
         n=st.sampled_from((1, 3)),
     )
     def several_end(self, i: int, policy: Policy, first: str, order: list[int], n: int) -> None:
-        """Each is answered for itself, whatever has become of one of them meanwhile."""
+        """Each end has its own answer, whatever has happened to one of them."""
         self.make_ready(i, policy)
         h = self.lease_on((i + 1) % len(IDENTS), policy)
         if h is not None:
@@ -274,7 +274,7 @@ class Stories(EngineMachine):
     def takeover(
         self, i: int, policy: Policy, off: int, how: str, grace: int, write: str, again: str
     ) -> None:
-        """The lease lapses, somebody else takes over, and the old handle stays in play."""
+        """The lease expires, another worker takes over, and the old handle is still used."""
         old = self.lease_on(i, policy, 400)
         if old is None:
             return
@@ -339,7 +339,7 @@ class Stories(EngineMachine):
         write=holder_ops,
     )
     def interrupted(self, i: int, policy: Policy, by: str, off: int, then: str, write: str) -> None:
-        """An attempt stops halfway and is continued, in one of the ways there are."""
+        """An attempt stops midway and continues in one of the possible ways."""
         h = self.lease_on(i, policy)
         if h is None:
             return
@@ -375,7 +375,7 @@ class Stories(EngineMachine):
         off=nearby,
     )
     def fail_again(self, i: int, policy: Policy, kinds: list[str], off: int) -> None:
-        """Fails, waits out the backoff, and fails again until there is no retry left."""
+        """Fails, waits for the backoff, and fails again until no retry is left."""
         for kind in kinds:
             h = self.lease_on(i, policy)
             if h is None:
@@ -411,7 +411,7 @@ class Stories(EngineMachine):
     def ended_and_replayed(
         self, i: int, policy: Policy, end: str, write: str, between: str
     ) -> None:
-        """A new generation; the handle of the old one must not reach it."""
+        """A new generation; the handle of the old one must not affect it."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.do(
@@ -423,7 +423,7 @@ class Stories(EngineMachine):
 
     @rule(i=who, policy=policies, end=st.sampled_from(ENDS), off=nearby, by_loop=st.booleans())
     def forgotten(self, i: int, policy: Policy, end: str, off: int, by_loop: bool) -> None:
-        """Kept until its time is over, then gone with all that belongs to it."""
+        """Kept until its retention age, then removed with all its rows."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.do(
@@ -444,7 +444,7 @@ class Stories(EngineMachine):
     def race(
         self, i: int, policy: Policy, inside: str, outside: str, swapped: bool, late: bool
     ) -> None:
-        """A holder and somebody outside at once, such as cancel against complete."""
+        """A holder and an outside caller at once, such as cancel against complete."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.step_to(self.bench.spec.execs[h.ident].expiry if late else None, 0)
@@ -461,7 +461,7 @@ class Stories(EngineMachine):
         outside=st.sampled_from(("cancel", "revoke")),
     )
     def race_to_end(self, i: int, policy: Policy, inside: str, outside: str) -> None:
-        """One that decided on what it had read must not overwrite what came in between."""
+        """A decision on earlier reads must not overwrite a commit in between."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.bench.race(
@@ -471,7 +471,9 @@ class Stories(EngineMachine):
 
     @rule(i=who, policy=policies, same=st.booleans(), n=st.sampled_from((1, 1, 2)))
     def race_for_the_next(self, i: int, policy: Policy, same: bool, n: int) -> None:
-        """Two that end at once do not begin the same one; nor do two that end the same."""
+        """Two calls that end executions do not claim the same one; neither do two that end the
+        same.
+        """
         at, after = (i + 1) % len(IDENTS), (i + 2) % len(IDENTS)
         self.clear(after)
         self.make_ready(at, NO_POLICY)
@@ -500,7 +502,7 @@ class Stories(EngineMachine):
 
     @rule(i=who, policy=policies, what=holder_ops, crash=st.booleans())
     def reply_lost(self, i: int, policy: Policy, what: str, crash: bool) -> None:
-        """The call went through, its answer did not arrive, and it is sent again."""
+        """The call was committed, its answer was lost, and it is sent again."""
         h = self.lease_on(i, policy)
         if h is not None:
             op = HOLDER_OPS[what](h, self.now)

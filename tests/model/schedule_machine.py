@@ -1,5 +1,5 @@
-"""The machine of schedules: marks read by several and moved by one, pauses in between, and
-everything twice.
+"""The machine of schedules: marks read by several callers and moved by one, pauses in between, and
+repetitions.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(key=keys, step=steps, again=steps)
     def see_and_move_twice(self, key: Key, step: int, again: int) -> None:
-        """Two have seen the same: the second finds that it has moved, unless it has not."""
+        """Two have read the same mark: the second finds that it has moved, if it has."""
         self.do(begin(*key))
         self.look(key[0])
         mark = next(mark for mark in self.seen if (mark.namespace, mark.name) == key)
@@ -117,9 +117,7 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(key=keys, ms=st.sampled_from((0, 1, TICK_MS)), step=steps)
     def look_away_while_it_rests(self, key: Key, ms: int, step: int) -> None:
-        """Paused with a mark in hand, resumed later; the mark is moved by somebody who has missed
-        all that.
-        """
+        """Paused after a read, resumed later; the mark is moved by the reader of before."""
         self.do(begin(*key))
         self.look(key[0])
         mark = next(mark for mark in self.seen if (mark.namespace, mark.name) == key)
@@ -158,7 +156,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.last is not None)
     @rule()
     def repeat(self) -> None:
-        """As a caller does whose answer got lost."""
+        """The repetition after a lost answer."""
         assert self.last is not None
         self.do(self.last)
 

@@ -122,7 +122,7 @@ def paused_ones_are_not_shown(patch: Patch) -> None:
 
 @mutant
 def moved_by_what_was_read_and_not_by_what_is(patch: Patch) -> None:
-    """Looks first, then writes without a condition: two who look at once both move it."""
+    """Reads first, then writes without a condition: two concurrent readers both move it."""
 
     async def move_schedule(self: Any, mark: ScheduleMark, cursor_ms: int) -> bool:
         now = (await honest_read(self, mark.namespace)).marks.get(mark.name)

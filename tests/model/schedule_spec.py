@@ -1,6 +1,4 @@
-"""What the engine must make of schedules, told a second time: a mark each, moved
-by the one that saw it as it is.
-"""
+"""The specification of schedules: a mark each, moved by the caller that read its current value."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ class Schedules(Fleet):
         return ScheduleMark(*key, self.cursors[key], key in self.resting)
 
     def move(self, mark: ScheduleMark, cursor_ms: int) -> bool:
-        """That it is paused does not matter: a look at a paused one moves it past the ticks
-        it leaves out.
-        """
+        """A paused mark moves too, past the ticks that the pause leaves out."""
         no(not 0 <= cursor_ms <= LAST_MS, "invalid_input")
         key = mark.namespace, mark.name
         if self.cursors.get(key) != mark.cursor_ms:
@@ -56,9 +52,7 @@ class Schedules(Fleet):
         return not was
 
     def resume(self, namespace: str, name: str) -> bool:
-        """What was due meanwhile was not wanted; one that was not paused has missed nothing, and
-        stays where it is.
-        """
+        """Ticks during the pause are dropped; a schedule that was not paused keeps its mark."""
         self.begin(namespace, name)
         if (namespace, name) not in self.resting:
             return False

@@ -1,6 +1,4 @@
-"""The nouns of the specification: an execution, its attempts, grants and leases, and how a refusal
-is said.
-"""
+"""The types of the specification: an execution, its attempts, grants and leases, and refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def no(when: object, *codes: str) -> None:
 
 
 class Whatever(int):
-    """Equal to any number: the documents do not say which."""
+    """Equal to any number: the documents do not specify it."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, int)
@@ -74,7 +72,7 @@ NO_POLICY = Policy(losses=1_000)
 
 @dataclass(frozen=True)
 class Lease:
-    """What a claim hands out, apart from the random ids."""
+    """The result of a claim, without the random ids."""
 
     ident: ExecutionId
     index: int
@@ -153,5 +151,5 @@ class Exec:
 
     @property
     def continues(self) -> bool:
-        """An attempt is under way or will go on; otherwise the next claim mints one."""
+        """An attempt is open or will resume; otherwise the next claim mints one."""
         return bool(self.attempts) and self.pend != "retry" and self.state != "ENDED"

@@ -1,5 +1,5 @@
-"""What the engine must answer and store, told a second time in plain Python. Shares no rule with
-the engine.
+"""The specification of the engine's answers and rows, in plain Python. Shares no rule with the
+engine.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Spec:
         *,
         lost: bool = False,
     ) -> None:
-        """Lets go of the lease, keeping what is left of the attempt's time, or all of it where the
-        lease was lost.
+        """Gives up the lease, keeping the rest of the attempt's time, or all of it if the lease was
+        lost.
         """
         left = None if e.timeout_at is None else max(e.timeout_at - self.now, 1)
         e.remaining = e.policy.timeout if lost else left
@@ -129,7 +129,9 @@ class Spec:
         return Lease(e.ident, e.index, e.epoch, e.expiry, said.get("kind", kind))
 
     def bind(self, ident: ExecutionId, told: UUID) -> None:
-        """The random lease id the engine told the new holder, who may have lost it by then."""
+        """The random lease id that the engine returned to the new holder, which may have lost it by
+        then.
+        """
         e = self.execs[ident]
         e.attempt.lease = told
         if e.state == "RUNNING":
@@ -156,8 +158,8 @@ class Spec:
         return lease.ReclaimCapExceeded(e.ident, e.losses)
 
     def fence(self, h: Held, outcome: str = "", *, marks: bool = True) -> Any:
-        """None lets the call through; a terminal call that already went through answers as it did
-        then.
+        """None lets the call through; a terminal call that was already committed has its old
+        answer.
         """
         e = self.of(h.ident)
         no(h.index >= len(e.attempts), "attempt_not_found")
@@ -216,7 +218,7 @@ class Spec:
         return execution.Created(ident, "delayed" if e.state == "DELAYED" else "waiting")  # type: ignore[arg-type]
 
     def turns(self, lane: str) -> Iterator[str]:
-        """Each namespace that has something ready, the one behind the last turn first."""
+        """Each namespace with ready work, starting after the last one."""
         ready = sorted(
             {e.namespace for e in self.execs.values() if e.lane == lane and e.state == "READY"}
         )
@@ -235,7 +237,7 @@ class Spec:
         ttl: int,
         n: int,
     ) -> list[Lease]:
-        """The best there are of a namespace, or of one after the other."""
+        """The best of a namespace, or of one after the other."""
         if of is None:
             got: list[Lease] = []
             for each in self.turns(lane):
@@ -518,7 +520,7 @@ class Spec:
         return over or "requeued"
 
     def unreclaimable(self, e: Exec) -> str:
-        """Why not, or empty. A lease that ran out unnoticed is marked on the way."""
+        """The reason, or empty. An expired lease without a mark is marked."""
         if self.has_expired(e):
             self.lose(e)
         if e.state == "LOST" or (
@@ -534,7 +536,7 @@ class Spec:
     def issue_reclaim_grant(
         self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int
     ) -> Any:
-        """The time the grant runs out, or why there is none."""
+        """The expiry of the grant, or the reason why there is none."""
         e = self.of(ident)
         why = self.unreclaimable(e)
         if why:

@@ -1,4 +1,4 @@
-"""The machine of output streams: appends by holders of now and of old, every way an attempt ends,
+"""The machine of output streams: appends by current and former holders, every end of an attempt,
 readers and followers.
 """
 
@@ -54,7 +54,7 @@ def framed(mode: FrameMode, data: bytes, kind: FrameKind, label: str, seq: int |
 
 
 def once_each(found: list[Frame]) -> list[Frame]:
-    """A caller's number stands once in a batch."""
+    """A caller's number occurs once in a batch."""
     used: set[int | None] = set()
     kept = []
     for frame in found:
@@ -119,7 +119,7 @@ class StreamMachine(RuleBasedStateMachine):
         )
 
     def hold(self, i: int, worker: str = "ann", ttl: int = 1_000) -> Held:
-        """Brings one execution under a lease, by whatever ordinary calls that takes."""
+        """Leases one execution, by ordinary calls."""
         ident = IDENTS[i]
         for _ in range(9):
             held, e = self.holder(i), self.spec.execs.get(ident)
@@ -156,7 +156,7 @@ class StreamMachine(RuleBasedStateMachine):
         return IDENTS[i], max((e.index if e is not None else 0) - back, 0)
 
     def place(self, name: Name, nth: int) -> Place:
-        """That of a frame that is kept, of one that was, or a little beside it."""
+        """The position of a stored frame, of a removed one, or one near it."""
         written = [w.place for n, w in self.spec.log if n == name]
         kept = [w.place for w in self.spec.kept(name, False)] or written
         if not written:
@@ -185,7 +185,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, many=st.lists(plain, min_size=2, max_size=4))
     def append_at_once(self, i: int, many: list[Frame]) -> None:
-        """Where nothing has to be cut: how far a stream is cut depends on what goes together."""
+        """Without trimming: the trimmed number depends on the batches."""
         held = self.hold(i)
         tape = self.spec.tapes.get((held.ident, held.index))
         there = 0 if tape is None else tape.of_mode["durable"] - tape.gone["durable"]
@@ -194,7 +194,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, batch=batches, more=batches, crash=flags)
     def append_again(self, i: int, batch: list[Frame], more: list[Frame], crash: bool) -> None:
-        """As one does whose answer was lost: the same numbers, and new frames beside them."""
+        """The repetition after a lost answer: the same numbers, and new frames with them."""
         held = self.hold(i)
         self.do(stream_ops.append(held, batch))
         if crash:
@@ -205,13 +205,13 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, batch=batches, wrong=bad, which=st.integers(0, 5))
     def bad_patch(self, i: int, batch: list[Frame], wrong: Frame, which: int) -> None:
-        """Nothing of the batch is written. Who may not write at all is told that."""
+        """Nothing of the batch is written. A caller without the lease gets that error."""
         self.do(stream_ops.append(self.hold(i), once_each([*batch, wrong])))
         self.do(stream_ops.append(self.of_old(which), [wrong]))
 
     @rule(i=who, n=st.integers(CAP + SLACK, CAP + SLACK + 2), batch=batches)
     def too_many(self, i: int, n: int, batch: list[Frame]) -> None:
-        """More than are kept: the next append cuts back."""
+        """More than the cap: the next append trims."""
         held = self.hold(i)
         self.do(
             stream_ops.append(held, [Frame(b"x", FrameKind.Stdout, seq=10 + at) for at in range(n)])
@@ -221,7 +221,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, n=st.integers(2, 5), gap=st.sampled_from((0, 1, 40, 400)), batch=batches)
     def live_ones(self, i: int, n: int, gap: int, batch: list[Frame]) -> None:
-        """Quick ones, kept by their rate; frames of other modes stay."""
+        """Frequent ones, kept by their rate; frames of other modes stay."""
         held = self.hold(i)
         self.do(stream_ops.append(held, batch))
         for _ in range(n):
@@ -243,7 +243,7 @@ class StreamMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.handles)
     @rule(which=st.integers(0, 5), batch=batches)
     def late(self, which: int, batch: list[Frame]) -> None:
-        """By one that held it once."""
+        """By a former holder."""
         self.do(stream_ops.append(self.of_old(which), batch))
 
     # ---- ways an attempt ends or goes on
@@ -255,7 +255,7 @@ class StreamMachine(RuleBasedStateMachine):
         again=flags,
     )
     def end(self, i: int, batch: list[Frame], how: str, again: bool) -> None:
-        """Nothing is written after it; readers are told."""
+        """No frame is written after it; readers see the end."""
         held = self.hold(i)
         self.do(stream_ops.append(held, batch))
         made = {
@@ -274,7 +274,9 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, batch=batches, off=nearby, more=batches)
     def takeover(self, i: int, batch: list[Frame], off: int, more: list[Frame]) -> None:
-        """The lease runs out, another goes on with a new attempt; the old one still tries."""
+        """The lease expires, another worker continues with a new attempt; the old one still
+        writes.
+        """
         held = self.hold(i, ttl=400)
         self.do(stream_ops.append(held, batch))
         e = self.spec.execs[held.ident]
@@ -293,7 +295,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, batch=batches, revoked=flags)
     def same_attempt_goes_on(self, i: int, batch: list[Frame], revoked: bool) -> None:
-        """A lease that was lost is none when the attempt is claimed again: its stream goes on."""
+        """A lost lease is no end when the attempt is claimed again: its stream continues."""
         held = self.hold(i, ttl=400)
         self.do(stream_ops.append(held, batch))
         if revoked:
@@ -386,7 +388,7 @@ class StreamMachine(RuleBasedStateMachine):
         later=st.sampled_from((True, True, False)),
     )
     def follow(self, i: int, back: int, at: int, kept: bool, later: bool) -> None:
-        """From now on, everything it is to see is seen after every call."""
+        """From now on a follower has seen every visible frame after each call."""
         name = self.stream(i, back)
         if name[0] in self.spec.execs:
             self.bench.follow(
@@ -412,7 +414,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(i=who, batch=batches, ms=st.sampled_from((1, 50, 300)))
     def clock_is_set_back(self, i: int, batch: list[Frame], ms: int) -> None:
-        """As for a process that begins after it was."""
+        """As seen by a process that starts after the step."""
         held = self.hold(i)
         self.do(stream_ops.append(held, batch))
         store: Any = self.bench.engine.store
@@ -424,7 +426,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule()
     def another_process(self) -> None:
-        """What it remembers of a stream is from when it wrote last."""
+        """Its cached state of a stream dates from its last write."""
         engine = self.bench.engine
         self.bench.engine, self.other = (
             self.other or type(engine)(engine.store, SETTINGS, seed=2),

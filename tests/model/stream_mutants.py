@@ -39,7 +39,7 @@ def on_forms(patch: Patch, change: Any) -> None:
 
 
 def asking(patch: Patch, change: Any) -> None:
-    """What an append asks of the execution is changed."""
+    """The guard of an append on the execution is changed."""
 
     def changed(form: Form) -> Form:
         head: Any = form.steps[0]
@@ -161,7 +161,7 @@ def callers_number_not_stored(patch: Patch) -> None:
 
 @mutant
 def what_is_known_is_not_asked_again(patch: Patch) -> None:
-    """A frame with a number is written by what is at hand."""
+    """A frame with a number is written from the cached state."""
     patch.setattr(
         stream_writer, "_needs_read", lambda stream, frames: bool(streams.frames_over_cap(stream))
     )

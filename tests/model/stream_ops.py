@@ -1,5 +1,5 @@
-"""The operations of output streams twice: the call of the engine, and what the specification makes
-of it.
+"""The operations of output streams twice: the call of the engine, and the expectation of the
+specification.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class StreamBench(Bench):
-    """With small bounds, so that a few frames are many; and with followers, who have seen
+    """With small bounds, so that few frames exceed them; and with followers that have seen
     everything after every call.
     """
 
@@ -98,7 +98,7 @@ class StreamBench(Bench):
         self.followers = [follower for follower in self.followers if not follower.ended]
 
     def reopen(self) -> None:
-        """Followers lose their connection and go on behind the last frame they have seen."""
+        """Followers lose their connection and continue after their last frame."""
         for follower in self.followers:
             self.run(follower.leave())
         super().reopen()
@@ -107,7 +107,7 @@ class StreamBench(Bench):
 
 
 class Follower:
-    """Follows a stream in the background; what it must have seen is known after every call."""
+    """Follows a stream in the background; the expected frames are known after every call."""
 
     def __init__(self, name: Name, after: Place, kept_only: bool, later: bool) -> None:
         self.ident, self.attempt = name
@@ -142,7 +142,7 @@ class Follower:
             self.seen.append((index, frame.id))
 
     def seen_before(self, spec: Streams) -> None:
-        """What is there as it begins."""
+        """The frames that exist at its start."""
         self.read = len(spec.log)
         last = len(spec.execs[self.ident].attempts) if self.later else self.attempt + 1
         for index in range(self.attempt, last):
@@ -155,7 +155,7 @@ class Follower:
         self.ends = self._is_over(spec)
 
     def expect(self, spec: Streams) -> None:
-        """What has come since. One that has ended does not come back."""
+        """The frames written since. An ended follower does not resume."""
         fresh, self.read = spec.log[self.read :], len(spec.log)
         for (ident, index), written in fresh:
             behind = (
@@ -175,7 +175,7 @@ class Follower:
         return self.ident not in spec.execs or spec.is_over((self.ident, self.attempt), self.later)
 
     async def catch_up(self) -> str:
-        """Nothing, or what is wrong."""
+        """None, or the difference."""
         assert self.task is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
@@ -246,7 +246,7 @@ def read(name: Name, low: Place | None, high: Place | None, count: int, kept_onl
 
 
 def tail(name: Name, after: Place, count: int, kept_only: bool) -> Op:
-    """It waits only where there is something to wait for, and there it is not asked to."""
+    """Does not block when there would be nothing to wait for."""
     waits = False
 
     def expect(spec: Any) -> Any:

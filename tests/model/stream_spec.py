@@ -1,5 +1,5 @@
-"""Output streams, told a second time in plain Python, on top of the specification of executions and
-their suspensions.
+"""The specification of output streams in plain Python, on top of that of executions and their
+suspensions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Place = tuple[int, int]
 
 @dataclass
 class Written:
-    """One frame that is kept."""
+    """A stored frame."""
 
     place: Place
     frame: Frame
@@ -81,7 +81,7 @@ class Written:
 
 @dataclass
 class Tape:
-    """One stream: what is kept, what was ever written, and the document."""
+    """One stream: stored frames, all written frames, and the document."""
 
     kept: list[Written] = field(default_factory=list)
     count: int = 0
@@ -180,7 +180,7 @@ class Streams(Suspends):
         return self.now + 2 * mode.ttl_ms
 
     def cut(self, tape: Tape) -> None:
-        """Before an append: what is over the cap goes, once it is over by more than the slack."""
+        """Before an append: trims to the cap when it is exceeded by more than the slack."""
         count = tape.of_mode["durable"]
         if count - tape.gone["durable"] > CAP + SLACK:
             tape.drop("durable", count - CAP)
@@ -247,14 +247,14 @@ class Streams(Suspends):
         )
 
     def is_over(self, name: Name, later: bool) -> bool:
-        """Whether a follower at this attempt can come to an end."""
+        """Whether a follower at this attempt can end."""
         e = self.execs[name[0]]
         return e.state == "ENDED" or (not later and (name in self.ends or e.index > name[1]))
 
     # ---- what else changes streams
 
     def note_ends(self) -> None:
-        """At the very moment an attempt ends, or goes on after all."""
+        """At the end of an attempt, or when it continues after all."""
         for ident, e in self.execs.items():
             for index, a in enumerate(e.attempts):
                 if a.outcome is None:

@@ -1,5 +1,5 @@
-"""The machine of suspension: two executions that wait, are signalled, time out, are taken over, and
-whatever comes in between.
+"""The machine of suspension: two executions that wait, are signalled, time out and are taken over,
+with other operations in between.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class SuspendMachine(RuleBasedStateMachine):
         )
 
     def hold(self, i: int, policy: Policy = NO_POLICY, ttl: int = 1_000) -> Held | None:
-        """Brings one execution under a lease, by whatever ordinary calls that takes."""
+        """Leases one execution, by ordinary calls."""
         ident = IDENTS[i]
         for _ in range(8):
             held, e = self.holder(i), self.spec.execs.get(ident)
@@ -158,7 +158,7 @@ class SuspendMachine(RuleBasedStateMachine):
         return None
 
     def asks(self, until: Condition, **said: object) -> Asked:
-        """One new waitpoint for each key the condition could listen on."""
+        """One new waitpoint for each key that the condition may name."""
         keys = next(
             (wanted.waitpoints for wanted in (until,) if isinstance(wanted, Count)),
             KEYS[: 1 + (until in ON_SEVERAL)],
@@ -172,7 +172,7 @@ class SuspendMachine(RuleBasedStateMachine):
             self.parked = [*self.parked[-3:], (h, answer.handle)]
 
     def box(self, i: int, which: int) -> Box | None:
-        """The latest waitpoints of one execution, those that listen first."""
+        """The latest waitpoints of one execution, active ones first."""
         mine = [box for box in self.spec.boxes.values() if box.ident == IDENTS[i]]
         mine.sort(key=lambda box: box.state != "active")
         found = [box for box in mine if box.state == "active"] or mine[::-1]
@@ -241,7 +241,7 @@ class SuspendMachine(RuleBasedStateMachine):
         how=st.sampled_from(("", "junk", "tampered", "foreign", "unknown key", "unknown box")),
     )
     def forged(self, i: int, of: int, said: Draft, how: str) -> None:
-        """A token that is not the one of this waitpoint of this execution."""
+        """A token of another waitpoint or execution."""
         box, other = self.box(i, said[0]), self.box(of, said[0] + 1)
         if box is None or other is None:
             return
@@ -308,7 +308,7 @@ class SuspendMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.handles)
     @rule(i=who, inside=holder_ops, outside=outside_ops, by=st.booleans())
     def otherwise(self, i: int, inside: str, outside: str, by: bool) -> None:
-        """What happens to any execution, by a holder of old or from outside."""
+        """Other operations on an execution, by a former holder or from outside."""
         held = next((h for h in reversed(self.bench.handles) if h.ident == IDENTS[i]), None)
         if by and held is not None:
             self.do(HOLDER_OPS[inside](held, self.now))
@@ -326,7 +326,7 @@ class SuspendMachine(RuleBasedStateMachine):
 
     @rule(i=who, end=st.sampled_from(("cancel", "complete")), by_loop=st.booleans())
     def forgotten(self, i: int, end: str, by_loop: bool) -> None:
-        """Ended and trimmed, with all that belongs to it."""
+        """Ended and removed with all its rows."""
         held = self.holder(i)
         self.do(
             ops.complete(held)

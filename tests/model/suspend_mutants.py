@@ -53,7 +53,7 @@ def mutant(plant: Plant) -> Plant:
 
 
 def put_pair(patch: Patch, name: str, change: Callable[[Form], Form]) -> None:
-    """The form of a signal without a key, and that of one with."""
+    """The form of a signal without a key, and that of one with a key."""
     pair = getattr(signal_forms, name)
     patch.setattr(signal_forms, name, tuple(change(form) for form in pair))
 

@@ -1,5 +1,5 @@
-"""The operations of suspension twice: the call of the engine, and what the specification makes of
-it.
+"""The operations of suspension twice: the call of the engine, and the expectation of the
+specification.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def deliver(ident: ExecutionId, box: UUID, token: str, sent: Sent) -> Op:
     )
 
     async def call(engine: Engine) -> Any:
-        """A refused token is noted on the execution; which way it was refused is compared as an
+        """A refused token is recorded on the execution; the kind of refusal is compared as an
         answer.
         """
         try:
@@ -122,7 +122,7 @@ def time_out(ident: ExecutionId) -> Op:
 
 
 def observe(h: Held, parked: Handle | None = None) -> Op:
-    """To the handle of a lease, or to that of the suspension it ended in."""
+    """With the handle of a lease, or with that of the suspension in which it ended."""
 
     async def call(engine: Engine) -> list[ResumeSignal]:
         found = await engine.observe_signals(parked or h.handle)

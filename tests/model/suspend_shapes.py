@@ -1,6 +1,4 @@
-"""The nouns of suspension, and what a condition makes of the signals that were heard, in plain
-Python.
-"""
+"""The types of suspension, and the evaluation of a condition over signals, in plain Python."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ class Sent:
 
 @dataclass
 class Heard:
-    """A signal as it is kept."""
+    """A stored signal."""
 
     sent: Sent
     box: UUID
@@ -95,8 +93,8 @@ class Heard:
 
 @dataclass(frozen=True)
 class Asked:
-    """A suspend as its caller means it. `fresh` are (id, key) of new waitpoints, `ahead` the one
-    that was made before.
+    """The arguments of a suspend. `fresh` are (id, key) of new waitpoints, `ahead` the one that was
+    created before.
     """
 
     name: UUID
@@ -112,7 +110,7 @@ class Asked:
 
 @dataclass
 class Wait:
-    """A suspension. `have` are the facts that count so far, `by` the signals that brought one."""
+    """A suspension. `have` are the satisfiers so far, `by` the signals that added one."""
 
     asked: Asked
     index: int
@@ -130,8 +128,8 @@ class Wait:
 
 
 class Learned:
-    """Equal to an answer that it finds right; what only the engine can know, such as a random id,
-    it takes from it.
+    """Equal to an answer that it accepts; it takes values that only the engine knows, such as a
+    random id, from the answer.
     """
 
     def __init__(self, says: str, right: Callable[[Any], bool]) -> None:
@@ -168,7 +166,7 @@ def listens(until: Condition, key: str) -> bool:
 def facts(
     until: Condition, key: str, box: UUID, sent: Sent, path: tuple[int, ...] = ()
 ) -> set[Fact]:
-    """What one signal says for a condition, each with the place of the part it speaks for."""
+    """The satisfiers of one signal, each with the part of the condition that it satisfies."""
     match until:
         case Single(waitpoint_key=wanted, name=name) if wanted == key and name in (None, sent.word):
             return {(path, "heard")}
@@ -199,7 +197,7 @@ def holds(until: Condition, have: set[Fact], path: tuple[int, ...] = ()) -> bool
 
 
 def names_for(until: Condition, key: str) -> list[str]:
-    """What a waitpoint of this key asks for by name."""
+    """The signal names that a waitpoint of this key accepts."""
     match until:
         case OperatorOnly():
             return ["__operator_only__"]

@@ -1,4 +1,4 @@
-"""Suspension, told a second time in plain Python, on top of the specification of executions."""
+"""The specification of suspension in plain Python, on top of that of executions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Suspends(Fleet):
         return token(kid, self.hmac[kid].secret, ident, box)
 
     def unfit(self, shown: str, ident: ExecutionId, box: Box | None) -> str:
-        """Why a token is not good, or nothing."""
+        """The reason why a token is refused, or nothing."""
         if not shown:
             return "missing_token"
         kid, _, digest = shown.partition(":")
@@ -249,7 +249,7 @@ class Suspends(Fleet):
         return _answered(Suspended, asked.name, bound, [])
 
     def _early(self, box: Box, wait: Wait) -> list[ResumeSignal] | None:
-        """What came before counts, oldest first; the signals that did if that was enough."""
+        """Earlier signals count, oldest first; returns those that counted if that was enough."""
         for heard in self.kept(lambda each: each.box == box.name):
             new = facts(wait.asked.until, box.key, box.name, heard.sent)
             effect = effect_of(wait.asked.until, wait.have, new, box.key)
@@ -440,7 +440,7 @@ class Suspends(Fleet):
 
 
 def seen(heard: Heard) -> ResumeSignal:
-    """As it is shown; the random id of a timeout's signal is not compared."""
+    """In its shown form; the random id of a timeout's signal is not compared."""
     sent, made = heard.sent, heard.sent == TIMEOUT
     name: Any = Learned("any id", lambda answer: isinstance(answer, UUID)) if made else sent.name
     return ResumeSignal(
@@ -449,7 +449,7 @@ def seen(heard: Heard) -> ResumeSignal:
 
 
 def _answered(kind: type, name: UUID, boxes: list[Box], heard: list[ResumeSignal]) -> Learned:
-    """Of the handle only its kind is compared here; what it is good for, calls with it tell."""
+    """Only the kind of the handle is compared here; calls with it test the rest."""
     bound = [(box.name, box.key, box.token) for box in map(dataclasses.replace, boxes)]
 
     def right(answer: Any) -> bool:

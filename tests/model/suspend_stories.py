@@ -1,5 +1,5 @@
-"""The stories of suspension that random steps would rarely find: signals before and after,
-takeovers, time limits, races.
+"""Sequences of suspension that random steps would rarely find: early and late signals, takeovers,
+time limits, races.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CONDITION_OF_TWO = Count(2, CountKind.DISTINCT_SOURCES, ("a",))
 
 class SuspendStories(SuspendMachine):
     def go_on(self, i: int, how: str) -> Held | None:
-        """Claims what may go on."""
+        """Claims executions that may resume."""
         ident = IDENTS[i]
         self.do(
             {
@@ -86,8 +86,8 @@ class SuspendStories(SuspendMachine):
         delay: int | None,
         wait: bool,
     ) -> None:
-        """Waits, hears what it waited for or not, and goes on under the next epoch; the lease it
-        had is of no use.
+        """Waits, gets its signal or not, and continues under the next epoch; the old lease is
+        useless.
         """
         old = self.park(i, policy, until)
         if old is None:
@@ -124,8 +124,8 @@ class SuspendStories(SuspendMachine):
         sweep: bool,
         turn: int | None,
     ) -> None:
-        """A waitpoint ahead of the suspension: what arrives there counts, unless the waitpoint ran
-        out.
+        """A waitpoint created before the suspension: its signals count, unless the waitpoint
+        expired.
         """
         held = self.hold(i, policy)
         box = self.ahead(held, 300)
@@ -167,7 +167,7 @@ class SuspendStories(SuspendMachine):
         wrong=st.sampled_from(WRONG),
     )
     def wrong_waitpoint(self, i: int, until: Condition, key: str, wrong: str) -> None:
-        """One made ahead serves once, the attempt that made it, under its own key."""
+        """A waitpoint created ahead serves once, for its attempt and its key."""
         held = self.hold(i)
         box = self.ahead(held, 5_000, key if wrong == "key" else "a")
         if held is None or box is None:
@@ -188,7 +188,9 @@ class SuspendStories(SuspendMachine):
 
     @rule(i=who, off=nearby, said=signals, crash=st.booleans())
     def outdated(self, i: int, off: int, said: Draft, crash: bool) -> None:
-        """A waitpoint made ahead is nobody else's while it lasts, and of no use afterwards."""
+        """A waitpoint created ahead belongs to its attempt while that lasts, and is useless
+        afterwards.
+        """
         held = self.hold(i)
         box = self.ahead(held, 200)
         if held is None or box is None:
@@ -234,8 +236,8 @@ class SuspendStories(SuspendMachine):
         until=conditions,
     )
     def taken_over(self, i: int, policy: Policy, off: int, how: str, until: Condition) -> None:
-        """The lease lapses before its holder can wait; the next one may, the old
-        one may not.
+        """The lease expires before its holder suspends; the next holder may suspend, the old one
+        may not.
         """
         old = self.hold(i, policy, 400)
         if old is None:
@@ -279,7 +281,7 @@ class SuspendStories(SuspendMachine):
         said: Draft,
         how: str,
     ) -> None:
-        """Just before, at or after its time, whatever had arrived by then."""
+        """Just before, at or after its time, with any signals so far."""
         held = self.hold(i, policy)
         if held is None:
             return
@@ -309,7 +311,7 @@ class SuspendStories(SuspendMachine):
     def ended_while_waiting(
         self, i: int, until: Condition, how: str, off: int, said: Draft
     ) -> None:
-        """An end from outside takes the suspension and every waitpoint with it."""
+        """An end from outside closes the suspension and every waitpoint."""
         ident = IDENTS[i]
         self.do(ops.cancel(ident, OVERRIDE))
         self.step_to(self.now + 400, 0)
@@ -336,7 +338,7 @@ class SuspendStories(SuspendMachine):
 
     @rule(i=who, grace=st.sampled_from((0, 400)), off=nearby, said=signals, again=st.booleans())
     def rotated(self, i: int, grace: int, off: int, said: Draft, again: bool) -> None:
-        """A token from before stays good for the grace, and not a moment longer."""
+        """An old token is valid during the grace period, and not a millisecond longer."""
         held = self.park(i, Policy(), Single("a", "never"))
         if held is None or self.spec.open_wait(IDENTS[i]) is None:
             return
@@ -364,8 +366,8 @@ class SuspendStories(SuspendMachine):
     def asked_again(
         self, i: int, until: Condition, timeout: int | None, late: int, crash: bool
     ) -> None:
-        """A suspend under a key whose answer was lost, asked again by one that thinks
-        it still holds the lease.
+        """A suspend under a key with a lost answer, repeated by a caller that may have lost the
+        lease.
         """
         held = self.hold(i)
         if held is None:
@@ -393,8 +395,8 @@ class SuspendStories(SuspendMachine):
         pending=st.booleans(),
     )
     def sent_twice(self, i: int, said: Draft, same: bool, late: int, pending: bool) -> None:
-        """The same signal again: by its id it is heard again and counts once, by its key it is
-        known.
+        """A repeated signal: under the same id it is stored again and counts once, under the same
+        key it is a duplicate.
         """
         held = self.hold(i)
         box = self.ahead(held, 9_000) if pending else None
@@ -460,7 +462,7 @@ class SuspendStories(SuspendMachine):
         said: Draft,
         second: Draft,
     ) -> None:
-        """The first to end a wait ends it, and the other hears so."""
+        """The first end of a wait is final, and the other call is told so."""
         held = self.hold(i, policy)
         if held is None:
             return
@@ -476,7 +478,7 @@ class SuspendStories(SuspendMachine):
         ),
     )
     def signalled_too_late(self, i: int, other: str) -> None:
-        """A signal that would be enough, and had read what it found before somebody changed it."""
+        """A signal that would be enough, after a change between its read and its commit."""
         held, said = self.hold(i), (0, "go", ("test", "x"), None)
         if held is None:
             return
@@ -500,9 +502,7 @@ class SuspendStories(SuspendMachine):
     def races_a_suspend(
         self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool
     ) -> None:
-        """A signal in the very moment of the suspend is heard by it or after it, never
-        by nobody.
-        """
+        """A signal concurrent with the suspend counts in it or after it."""
         held = self.hold(i)
         box = self.ahead(held, 5_000)
         if held is None or box is None:

@@ -1,4 +1,6 @@
-"""Budgets against their specification on every store, and planted bugs that it has to notice."""
+"""Budgets against their specification on every store, and planted bugs that the comparison must
+find.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine found, told as short plain stories."""
+"""Regressions found by the model tests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flowfabric.model.waitpoint import Condition, Single, Suspended
 from . import ops
 from . import suspend_ops as sops
 from .bench import Bench
+from .flow_machine import FlowMachine, flow_machine_on
 from .machine import GPU, IDENTS
 from .shapes import NO_POLICY, Held, Policy
 from .suspend_shapes import Asked, Sent
@@ -39,15 +40,15 @@ def waits(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
-    """One execution under a lease of ann that lasts a second."""
+    """An execution leased to ann for a second."""
     bench.do(ops.create(IDENT, "one", "a", 0, "", policy, None))
     bench.do(ops.claim("one", GPU, "ann", 1_000, of="a"))
     return bench.handles[-1]
 
 
-def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
-    """Only a suspended execution has an answer of its own; every other phase that is not runnable
-    has this one.
+def test_resuming_a_leased_execution_is_not_leaseable(bench: Bench) -> None:
+    """Only a suspended execution has its own answer; every other phase that is not runnable has
+    this one.
     """
     leased(bench)
     answer = bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
@@ -75,10 +76,8 @@ def test_own_reclaim_grant_does_not_stand_in_the_way_of_resuming(bench: Bench) -
 
 
 @pytest.mark.parametrize("marked", [False, True])
-def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marked: bool) -> None:
-    """Whether anybody had noticed the expiry before the takeover makes no difference to the old
-    holder.
-    """
+def test_late_call_is_lease_expired_after_a_resumption(bench: Bench, marked: bool) -> None:
+    """The answer to the old holder does not depend on a mark of the expiry before the takeover."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     if marked:
@@ -91,9 +90,7 @@ def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marke
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -> None:
-    """With a limit of 0 the first loss is fatal, however the execution would have been
-    taken over.
-    """
+    """With a limit of 0 the first loss is fatal for every kind of takeover."""
     leased(bench, Policy(losses=0))
     bench.to(bench.clock() + 1_000)
     if marked:
@@ -104,7 +101,7 @@ def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -
 
 @pytest.mark.parametrize("outside", ["cancel", "expire"])
 def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) -> None:
-    """The late holder is refused either way; the end that came in between stands, told once."""
+    """The late holder is refused either way; the end in between is final and has one event."""
     old = leased(bench, Policy(deadline=1_000))
     bench.to(bench.clock() + 1_000)
     other = (
@@ -117,8 +114,8 @@ def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) ->
 
 
 def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
-    """Where the policy says nothing, what the call says counts; so it does in the specification
-    that was copied for a race.
+    """Without a limit in the policy the call's limit counts, also in the copied specification of a
+    race.
     """
     leased(bench)
     bench.race(ops.revoke(IDENTS[1]), ops.change_priority(IDENTS[1], 3))
@@ -127,8 +124,8 @@ def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
     assert isinstance(bench.do(ops.reclaim(IDENT, "bob", 1_000, 0)), ReclaimCapExceeded)
 
 
-def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Bench) -> None:
-    """The claim takes on what the one who comes too late had put off."""
+def test_end_beside_a_claim_is_refused_by_the_state_after_the_claim(bench: Bench) -> None:
+    """The claim takes the execution that the late caller had delayed."""
     old = leased(bench)
     bench.do(ops.delay(old, bench.clock()))
     bench.do(ops.promote(IDENT))
@@ -136,12 +133,10 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
     assert (refused.code, works[0].execution_id) == ("lease_conflict", IDENT)
 
 
-def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
+def test_a_revocation_between_a_claim_and_the_reason_of_the_refused_end(
     bench: Bench,
 ) -> None:
-    """What ran out was revoked, too late for the claim to take it and before anybody asked why it
-    could not end.
-    """
+    """An expired lease was revoked after the claim and before the read of the reason."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
     bench.race(
@@ -150,10 +145,8 @@ def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
 
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
-def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str) -> None:
-    """Neither going back to the lane nor ending for too many losses raises the epoch; the lease
-    still ran out.
-    """
+def test_late_call_is_lease_expired_without_a_takeover(bench: Bench, how: str) -> None:
+    """A requeue and an end for too many losses do not raise the epoch; the lease still expired."""
     old = leased(bench, Policy(losses=0 if how == "ended" else 1))
     bench.to(bench.clock() + 1_000)
     bench.do(ops.mark(IDENT))
@@ -163,7 +156,7 @@ def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str
 
 
 def test_held_lane_grants_nothing(bench: Bench) -> None:
-    """Neither a grant, nor a resumption, nor a reclaim, until it is active again."""
+    """No grant, no resumption and no reclaim until it is active again."""
     leased(bench)
     bench.to(bench.clock() + 1_000)
     bench.do(ops.issue_reclaim_grant(IDENT, "bob", GPU, 500))
@@ -183,10 +176,8 @@ def asked(until: Condition = Single("a"), **said: Any) -> Asked:  # noqa: B008
 
 
 @pytest.mark.parametrize("closes_first", [False, True])
-def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
-    waits: Bench, closes_first: bool
-) -> None:
-    """A signal that had read it while it was open looks again."""
+def test_signal_to_a_closed_waitpoint_ends_no_wait(waits: Bench, closes_first: bool) -> None:
+    """A signal that read it while open reads it again."""
     waits.do(sops.suspend(leased(waits), asked()))
     assert isinstance(waits.spec, Suspends)
     signal = sops.deliver(IDENT, BOX, waits.spec.boxes[BOX].token, SIGNAL)
@@ -195,8 +186,8 @@ def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool) -> None:
-    """Under one key, whether it suspends or finds that enough has arrived."""
+def test_concurrent_suspends_under_one_key_have_one_answer(waits: Bench, early: bool) -> None:
+    """Under one key, whether it suspends or finds the condition satisfied."""
     held = leased(waits)
     said: dict[str, Any] = {}
     if early:
@@ -206,3 +197,21 @@ def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool
     suspend = sops.suspend(held, asked(once="once", **said))
     waits.race(suspend, suspend)
     assert isinstance(waits.do(suspend), Suspended) != early
+
+
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+def quorum(request: pytest.FixtureRequest) -> Iterator[FlowMachine]:
+    machine = flow_machine_on(request.param)()
+    machine.start(kind="quorum")
+    yield machine
+    machine.teardown()
+
+
+def test_killed_cascade_skips_nothing_beyond_the_group_that_fired(quorum: FlowMachine) -> None:
+    """Dependents of the skipped execution wait for the repair."""
+    quorum.crash(ends=[(2, "next"), (1, "cancel")], how="unheard")
+    quorum.crash(ends=[(0, "cancel")], how="halfway")
+
+
+def test_killed_call_does_not_claim_what_its_end_released(quorum: FlowMachine) -> None:
+    quorum.crash(ends=[(2, "good"), (1, "next"), (1, "next"), (0, "bad")], how="halfway")

@@ -1,7 +1,6 @@
 """The engine against the specification, on every store. Nightly, with ten times as many sequences.
-
-A step makes 2 to 3 calls on average, since half of the rules tell a whole story: 30 steps are about
-70 calls.
+A step makes 2 to 3 calls on average, since half of the rules are sequences: 30 steps are about 70
+calls.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ NIGHTLY = 10
 def budget(
     count: int, steps: int = STEPS, *, new: bool = bool(os.environ.get("FF_MODEL_RANDOM"))
 ) -> settings:
-    """The same sequences in every run unless new ones are wanted; FF_MODEL_SHRINK makes a failure
-    smaller.
+    """The same sequences in every run unless FF_MODEL_RANDOM is set; FF_MODEL_SHRINK minimises a
+    failure.
     """
     shrink = (Phase.shrink,) if os.environ.get("FF_MODEL_SHRINK") else ()
     return settings(

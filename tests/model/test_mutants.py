@@ -1,6 +1,4 @@
-"""The canaries: a planted bug that the model tests do not notice means that they have
-gone blind.
-"""
+"""Planted bugs that the model tests must find."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 class Counting(RuleBasedStateMachine):
-    """Counts the sequences that were begun, and notes which one failed first."""
+    """Counts the started sequences and the first that failed."""
 
     begun = 0
     failed: int | None = None
@@ -66,9 +64,7 @@ class WatchedWaits(Counting, SuspendStories):
 def sequences_until_caught(
     most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS
 ) -> int | None:
-    """How many sequences it took, or None when all of them agreed. A crash of the engine is not a
-    catch: it is raised.
-    """
+    """The number of sequences until a difference, or None. A crash of the engine is raised."""
     machine.begun, machine.failed = 0, None
     for number in range(-(-most // AT_ONCE)):
         seed(number or None)(machine)
@@ -81,7 +77,9 @@ def sequences_until_caught(
 
 LONG_SEARCHES = {
     "another_namespaces_work_is_let_go",
+    "failed_ones_are_forgotten_as_soon_as_others",
     "late_results_taken",
+    "own_retention_ignored",
 }
 """Found after many sequences, and each has tests of its own."""
 
@@ -127,7 +125,7 @@ def test_planted_bug_of_waits_is_noticed(
 
 
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
-    """The control: without it, a bug of the engine itself would pass for every planted one."""
+    """The control: a bug of the engine itself would otherwise count as found."""
     assert sequences_until_caught(CONTROL) is None
     assert sequences_until_caught(CONTROL // 4, WatchedWaits, WAIT_STEPS) is None
 

@@ -1,4 +1,6 @@
-"""Quotas against their specification on every store, and planted bugs that it has to notice."""
+"""Quotas against their specification on every store, and planted bugs that the comparison must
+find.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Output streams against their specification on every store, and planted bugs that it has to
-notice.
+"""Output streams against their specification on every store, and planted bugs that the comparison
+must find.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planted bugs of ending and claiming in one call. What either does by itself is left as it is."""
+"""Planted bugs of ending and claiming in one call. Single ends and claims are unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Se
 
 
 def claiming(patch: Patch, **changes: Callable[[Any], Any]) -> None:
-    """Something else is claimed than was asked for."""
+    """Another execution is claimed."""
     honest = Claims.commit_and_claim
 
     async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:
@@ -77,7 +77,7 @@ def ends_swap_their_results(patch: Patch) -> None:
 
 @mutant
 def first_end_is_not_sent(patch: Patch) -> None:
-    """The first of several ends is told as done, and nothing was sent."""
+    """The first of several ends is answered as done, but not sent."""
     honest = Claims.commit_and_claim
 
     async def commit_and_claim(self: Claims, plans: Any, claimer: Any) -> Any:

@@ -192,7 +192,7 @@ async def test_a_closed_event_loop_is_not_used(
         return asyncio.run(begun())
 
     push = await asyncio.to_thread(elsewhere)
-    assert {"ff_worker_at_capacity_total"} <= {metric.name for metric in push._series()}
+    assert {"ff_worker_at_capacity_total"} <= {metric.name for metric in push.series()}
     push.end()
 
 

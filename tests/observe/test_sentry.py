@@ -164,7 +164,7 @@ def test_errors_that_a_worker_logs_arrive_and_nothing_secret_with_them(
 
 
 @pytest.mark.parametrize("command", ["worker", "dev"])
-def test_a_crash_arrives_before_the_process_is_gone(
+def test_a_crash_is_reported_before_the_process_ends(
     command: str, folder: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FF_SENTRY_ENVIRONMENT", "tests")

@@ -1,4 +1,4 @@
-"""A server that looks for deadlocks often, and a database of it for each test."""
+"""A server with a short deadlock timeout, and a database of it for each test."""
 
 from __future__ import annotations
 

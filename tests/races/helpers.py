@@ -1,4 +1,4 @@
-"""Several engines on one database, each with connections of its own, so that races are between
+"""Several engines on one database, each with its own connections, so that races are between
 sessions of the server.
 """
 
@@ -36,7 +36,9 @@ async def engines(
 
 
 def ident(n: int, partition: int | None = None) -> ExecutionId:
-    """The n-th execution of a test; neighbours are in different partitions unless one is named."""
+    """The n-th execution of a test; consecutive ones are in different partitions unless one is
+    named.
+    """
     return ExecutionId.of(n % 7 if partition is None else partition, UUID(int=n + 1))
 
 
@@ -46,14 +48,14 @@ async def create_all(engine: Engine, wanted: Iterable[CreateExecutionArgs]) -> N
 
 
 async def sound_world(engine: Engine) -> Snapshot:
-    """What is stored, after every invariant was found to hold."""
+    """The stored rows, after a check of every invariant."""
     world = snapshot_of(await engine.store.dump(TABLES_READ))
     assert [str(violation) for violation in check(world)] == []
     return world
 
 
 async def until(holds: Callable[[], Awaitable[Any]]) -> None:
-    """Asks the server again and again; a test that depends on it fails rather than hangs."""
+    """Polls the server up to a limit."""
     async with patient(10):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.002)

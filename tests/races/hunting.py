@@ -1,6 +1,4 @@
-"""How a test stops statements half way, and asks the server whether they got into each
-other's way.
-"""
+"""Stops statements midway, and asks the server for deadlocks."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from .helpers import until
 
 
 async def deadlocks(options: Options) -> int:
-    """Sessions report what they met when they end, so this is asked after they were closed."""
+    """Sessions report their statistics at their end, so call this after they are closed."""
     db = await asyncpg.connect(options.url)
     try:
         others = (
@@ -37,8 +35,8 @@ async def deadlocks(options: Options) -> int:
 async def gate(
     options: Options, table: str, who: ExecutionId
 ) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Somebody holds one row, so that one that locks several stops half way. Call it to wait until
-    so many have stopped.
+    """Locks one row, so that a statement that locks several stops midway. Call it to wait until so
+    many have stopped.
     """
     db = await asyncpg.connect(options.url)
     watcher = await asyncpg.connect(options.url)

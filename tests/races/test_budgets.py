@@ -1,4 +1,4 @@
-"""Engines with connections of their own report against one budget: the sum is exact and never above
+"""Engines with their own connections report against one budget: the sum is exact and never above
 the limit.
 """
 
@@ -110,7 +110,7 @@ async def test_dimensions_in_any_order_never_deadlock_and_add_up() -> None:
 
 @pytest.mark.parametrize("resets", [True, False])
 async def test_spending_among_releases_and_resets(resets: bool) -> None:
-    """What is on accounts is what is used, after any mixture of them."""
+    """The accounts add up to the usage after any mixture of them."""
     async with engines(clean_database(), 3) as several:
         await several[0].create_budget(limited(a=10_000, b=10_000))
         for number in range(4):

@@ -1,5 +1,5 @@
-"""Claimers on many sessions share one lane: each row goes to one of them, best first, and nothing
-hides what is behind it.
+"""Claimers on many sessions share one lane: each row is claimed once, by priority, and no row hides
+those after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEEDS_GPU = {"routing_requirements": {"required_capabilities": ["gpu"]}}
 
 
 def priority_of(n: int) -> int:
-    """A third needs what some claimers lack, and stands before everything else."""
+    """A third requires a capability that some claimers lack, and has the highest priority."""
     return 10 if n % 3 == 0 else n % 4
 
 

@@ -1,5 +1,5 @@
-"""Statements lock rows in one order, whatever order they are asked for in: a server that looks for
-deadlocks finds none.
+"""Statements lock rows in one order, regardless of the order of the call: a server with a short
+deadlock timeout finds none.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ async def all_rows(engine: Engine) -> list[Execution]:
 
 
 async def fresh(engine: Engine, count: int = ROWS) -> None:
-    """Priorities fall as keys rise, so a claim meets rows in the order opposite to that of their
-    keys.
-    """
+    """Priorities fall as keys rise, so a claim finds rows in reverse key order."""
     await create_all(
         engine, (CreateExecutionArgs(execution_id=ident(n, 0), priority=n) for n in range(count))
     )
@@ -65,7 +63,7 @@ async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
 
 
 def _mismatch(execution: Execution, now: int) -> Plan:
-    """Locks as it updates."""
+    """Locks in the update."""
     return NOTE_MISMATCH(**named(execution))
 
 
@@ -91,7 +89,7 @@ def _cancel(execution: Execution, now: int) -> Plan:
 
 
 def _revoke(execution: Execution, now: int) -> Plan:
-    """Locks first and then updates, and changes rows of other tables."""
+    """Locks before the update, and changes rows of other tables."""
     return REVOKE(**named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
@@ -131,7 +129,7 @@ async def test_batches_in_opposite_orders(
 
 
 async def granted(engine: Engine, clock: ManualClock) -> None:
-    """Every row under a grant that has run out."""
+    """Every row with an expired grant."""
     await fresh(engine)
     args = (
         IssueGrantArgs(
@@ -144,8 +142,8 @@ async def granted(engine: Engine, clock: ManualClock) -> None:
 
 
 async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: ManualClock) -> None:
-    """A claim meets its rows in the order of claiming, and takes their grants away in the order of
-    keys like everybody else.
+    """A claim finds its rows in claim order and removes their grants in key order, as other
+    statements do.
     """
     async with engines(options, 2, clock) as several:
         await granted(several[0], clock)
@@ -165,7 +163,7 @@ async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: M
 async def test_claims_and_sweeps_pass_by_what_others_hold(
     options: Options, clock: ManualClock
 ) -> None:
-    """Nobody waits for a locked row where another would do."""
+    """Locked rows are skipped if there are others."""
     async with engines(options, STORES, clock) as several:
         await fresh(several[0])
         async with gate(options, "ff_exec_core", MIDDLE):
@@ -184,9 +182,7 @@ async def test_claims_and_sweeps_pass_by_what_others_hold(
 
 
 async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> None:
-    """Everybody trims the same executions with all that belongs to them, while others are being
-    cancelled.
-    """
+    """Engines trim the same executions with their rows while others are cancelled."""
     async with engines(options, STORES, clock) as several:
         trimmed = 0
         for _ in range(6):
@@ -213,8 +209,8 @@ async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> Non
     assert await deadlocks(options) == 0
 
 
-async def test_the_same_keys_taken_by_everybody(options: Options, clock: ManualClock) -> None:
-    """A key and its execution are written together; who comes second is told the first."""
+async def test_concurrent_creates_under_the_same_keys(options: Options, clock: ManualClock) -> None:
+    """A key and its execution are written together; the second caller gets the first execution."""
     keys = [f"key-{n}" for n in range(40)]
     async with engines(options, STORES, clock) as several:
         for turn in range(4):

@@ -1,4 +1,4 @@
-"""The first to end an execution ends it for good, whatever the others were doing at that moment."""
+"""The first end of an execution is final, whatever concurrent calls do."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ SENT_BLINDLY = (0, 2, 4)
 
 
 async def race(at: int, several: list[Engine], handle: Handle) -> list[tuple[str, Any]]:
-    """Everybody at once, each on a session of its own; a different one gets a head
-    start each time.
-    """
+    """All at once, each on its own session; each time another one has a head start."""
     who = ident(at)
 
     async def run(place: int, engine: Engine, racer: Racer) -> Any:

@@ -1,5 +1,5 @@
-"""Numbers are drawn before they are committed, in any order or never. Readers of an outbox lose
-nothing all the same.
+"""Numbers are drawn before their commit, in any order or never. Readers of an outbox lose no
+event.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Writer:
 
 
 class Load:
-    """Writers that commit late, out of order, or not at all; `began` tells how many commits had
-    begun before an event's own.
+    """Writers that commit late, out of order, or not at all; `began` is the number of commits that
+    had begun before an event's own.
     """
 
     def __init__(self) -> None:
@@ -86,9 +86,7 @@ async def numbers_in(engine: Engine) -> list[int]:
 
 
 async def follow(store: Any, over: asyncio.Event, seed: int) -> list[int]:
-    """Everything in order; goes back to an earlier position now and then, and reads on
-    from there.
-    """
+    """Reads events in order; returns to an earlier position at times and reads on from there."""
     chance = random.Random(seed)
     seen: list[int] = []
     while True:
@@ -104,7 +102,7 @@ async def follow(store: Any, over: asyncio.Event, seed: int) -> list[int]:
 
 
 async def follow_plainly(url: str, over: asyncio.Event) -> list[int]:
-    """What one would write first: everything above the last number seen."""
+    """The simple reader: everything above the last number seen."""
     connection = await asyncpg.connect(url)
     seen: list[int] = []
     while True:
@@ -123,8 +121,8 @@ async def follow_plainly(url: str, over: asyncio.Event) -> list[int]:
 async def keep_opening(
     engine: Engine, over: asyncio.Event, opened: list[tuple[int, int]], load: Load
 ) -> None:
-    """Where a subscription without a cursor begins, again and again while others write, and how
-    many commits had begun then.
+    """The start position of a subscription without a cursor, repeatedly during the load, with the
+    number of commits that had begun before.
     """
     while not over.is_set():
         position = await engine.store.last_event(CHANNEL)
@@ -168,7 +166,7 @@ async def test_late_and_abandoned_commits_lose_nothing_and_repeat_nothing() -> N
 async def subscribed(
     following: Subscription[CompletionEvent], until: bytes, chance: random.Random
 ) -> list[int]:
-    """Through the subscription itself, at a pace of its own, up to an event."""
+    """Reads through the subscription itself, at its own pace, up to an event."""
     seen: list[int] = []
     async for event in following:
         seen.append(int.from_bytes(event.cursor[1:], "big"))
@@ -180,8 +178,8 @@ async def subscribed(
 
 
 async def test_subscribers_at_different_positions_see_everything_behind_their_own() -> None:
-    """One from the beginning, one that comes back in the middle of the load, one that starts with
-    it on another engine.
+    """One from the beginning, one that resumes during the load, one that starts with it on another
+    engine.
     """
     options = clean_database()
     load = Load()
@@ -219,14 +217,14 @@ async def writers(url: str, count: int) -> AsyncIterator[list[Writer]]:
 
 
 async def commits_go_through(engine: Engine) -> None:
-    """A commit of this engine waits until a subscription that is being opened has noted where it
-    begins.
+    """A commit of this engine waits until a subscription that is being opened has its start
+    position.
     """
     await engine.set_lane_state("any", "active")
 
 
 @pytest.mark.parametrize("before", ["nothing", "something", "something trimmed"])
-async def test_a_subscription_begins_before_what_is_under_way(before: str) -> None:
+async def test_a_subscription_begins_before_open_transactions(before: str) -> None:
     options = clean_database()
     async with engines(options, 1) as (engine,), writers(options.url, 3) as (old, slow, fast):
         if before != "nothing":
@@ -257,10 +255,10 @@ async def _trim_all(engine: Engine) -> None:
     )
 
 
-async def test_a_subscription_that_cannot_wait_any_longer_begins_too_early(
+async def test_a_subscription_at_its_time_limit_begins_too_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Seeing something twice is better than not at all."""
+    """It receives events twice, and loses none."""
     monkeypatch.setattr(events, "MAX_PAUSES", 3)
     options = clean_database()
     async with engines(options, 1) as (engine,), writers(options.url, 3) as (old, slow, fast):
@@ -274,7 +272,7 @@ async def test_a_subscription_that_cannot_wait_any_longer_begins_too_early(
 
 
 class HeldBack:
-    """A session whose answers arrive when they are let go."""
+    """A session that holds back its answers until released."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
@@ -290,9 +288,9 @@ class HeldBack:
         return self._connection.transaction()
 
 
-async def test_what_one_reader_found_out_is_not_applied_to_an_older_page_of_another() -> None:
-    """Both share what is known of gaps; a page that was read before the gap was filled does not
-    show what filled it.
+async def test_known_gaps_of_one_reader_do_not_apply_to_an_older_page_of_another() -> None:
+    """Readers share their knowledge of gaps; a page that was read before the gap was filled lacks
+    the event that filled it.
     """
     options = clean_database()
     reader = GapReader(CHANNEL)
@@ -324,7 +322,7 @@ async def test_a_reader_that_waits_at_a_gap_holds_no_connection() -> None:
         assert len(await reading) == 2
 
 
-async def test_a_reader_goes_on_as_soon_as_a_gap_is_dead() -> None:
+async def test_a_reader_continues_as_soon_as_a_gap_is_dead() -> None:
     options = clean_database()
     async with engines(options, 1) as (engine,), writers(options.url, 2) as (slow, fast):
         await slow.draw()

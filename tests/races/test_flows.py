@@ -58,7 +58,7 @@ async def held(engine: Engine, graph: Graph) -> list[Handle]:
 
 
 async def settled(several: list[Engine], clock: ManualClock) -> None:
-    """What a round may have left to the reconciler is done too."""
+    """Includes work that a round may have left to the reconciler."""
     for engine in several:
         await engine.parts.core.cascade.finish()
     clock.advance(1_000)
@@ -105,7 +105,7 @@ async def test_sixteen_upstreams_ending_at_once_count_exactly(
 
 
 @both
-async def test_of_sixteen_at_once_one_is_enough_and_the_child_goes_on_once(
+async def test_of_sixteen_concurrent_ends_one_releases_the_child_once(
     kind: str, clock: ManualClock, tmp_path: Path
 ) -> None:
     async with two(kind, clock, tmp_path) as several:
@@ -197,7 +197,7 @@ async def test_two_headers_at_once_cancel_once(
 
 
 async def added(engine: Engine, args: AddExecutionToFlowArgs) -> Any:
-    """Who loses three times in a row is told to try again, and does."""
+    """Repeats the call that was refused after three lost tries."""
     async with patient(10):
         while True:
             with suppress(Contention):

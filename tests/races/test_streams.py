@@ -1,6 +1,4 @@
-"""Appends against the end of their attempt: who saw the end has seen every frame there will ever
-be.
-"""
+"""Appends against the end of their attempt: a reader that has seen the end has seen every frame."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ async def hold(
 
 
 async def drained(engine: Engine, who: ExecutionId) -> list[str]:
-    """Tails to the end, as a consumer does: when it is told of the end it reads once more from its
-    cursor, and is done.
-    """
+    """Tails to the end as a consumer does: at the end it reads once more from its cursor."""
     seen: list[str] = []
     while True:
         page = await engine.tail_stream(who, 0, seen[-1] if seen else "0-0", 30_000, 10_000)
@@ -86,7 +82,7 @@ async def stored(engine: Engine, who: ExecutionId) -> list[str]:
 
 @asynccontextmanager
 async def same_stream(options: Options, who: ExecutionId) -> AsyncIterator[None]:
-    """Somebody begins the same stream and thinks better of it: one that begins it too waits
+    """A transaction begins the same stream and rolls back: another that begins it waits
     meanwhile.
     """
     db = await asyncpg.connect(options.url)
@@ -105,7 +101,7 @@ async def same_stream(options: Options, who: ExecutionId) -> AsyncIterator[None]
 
 
 async def waiting(options: Options, count: int) -> bool:
-    """Whether so many sessions wait for a lock within a little while."""
+    """Whether so many sessions wait for a lock within the time."""
     db = await asyncpg.connect(options.url)
     sql = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
@@ -175,7 +171,7 @@ async def end(
         await ENDINGS[how](engine, who, handle, clock)
 
 
-async def test_after_the_end_was_seen_nothing_comes(clock: ManualClock, options: Options) -> None:
+async def test_no_frame_follows_the_end_of_a_stream(clock: ManualClock, options: Options) -> None:
     async with engines(options, 4, clock) as (first, second, ender, reader):
         handles = await hold(first, STREAMS)
         told: dict[ExecutionId, set[str]] = {who: set() for who in handles}
@@ -220,8 +216,8 @@ def _orders(handles: dict[ExecutionId, Handle]) -> list[list[tuple[ExecutionId, 
 
 @pytest.mark.parametrize("table", ["ff_exec_core", "ff_stream_meta"])
 async def test_appends_in_opposite_orders(options: Options, clock: ManualClock, table: str) -> None:
-    """Four engines write to all streams at once, each in an order of its own; a row in the middle
-    holds them up half way.
+    """Four engines write to all streams at once, each in another order; a locked row stops them
+    midway.
     """
     async with engines(options, 4, clock) as several:
         handles = await hold(several[0], ROWS, 0)
@@ -250,9 +246,7 @@ async def test_appends_in_opposite_orders(options: Options, clock: ManualClock, 
 
 
 async def test_appends_beside_everything_else(options: Options, clock: ManualClock) -> None:
-    """Renewals, progress, ends, cancels and trims of the same executions, in whatever order they
-    come.
-    """
+    """Renewals, progress, ends, cancels and trims of the same executions, in any order."""
     async with engines(options, 4, clock) as several:
         for turn in range(4):
             handles = await hold(several[0], ROWS, 0)

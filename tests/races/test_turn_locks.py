@@ -1,5 +1,5 @@
-"""A turn locks what it ends, in the order of keys, and only then what it takes, which waits for
-nobody.
+"""`complete_and_claim` locks the rows to end in key order, and then skips locked rows of the
+claim.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def worker(name: str, ttl_ms: int = 60_000) -> ClaimPolicy:
 
 
 async def half_held(engine: Engine, ttl_ms: int = 60_000) -> list[Work]:
-    """Of neighbours by key one is held and one waits; a claim meets those that wait in the order
-    opposite to that of keys.
+    """Of two rows with adjacent keys one is held and one waits; a claim finds the waiting ones in
+    reverse key order.
     """
     await create_all(
         engine,
@@ -70,8 +70,8 @@ async def test_nothing_is_taken_while_an_end_waits(options: Options, clock: Manu
 
 
 async def test_what_is_taken_after_a_wait_is_taken_at_that_time(options: Options) -> None:
-    """One that somebody else held meanwhile is not taken before he gave it back, and the lease is
-    as long as was asked for.
+    """A row held by another caller is not claimed before its release, and the lease lasts as long
+    as requested.
     """
     ttl_ms = 60_000
     async with engines(options, 2) as (first, second):
@@ -99,19 +99,19 @@ async def test_what_is_taken_after_a_wait_is_taken_at_that_time(options: Options
 
 
 def _tags(execution: Execution) -> Plan:
-    """Locks as it updates, held or not."""
+    """Locks in the update, held or not."""
     return SET_TAGS(**named(execution), tags='{"at":"x"}', instance_tag=None)
 
 
 def _revoke(execution: Execution) -> Plan:
-    """Locks first and then updates."""
+    """Locks before the update."""
     return REVOKE(**named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
 async def test_turns_beside_batches_in_the_order_of_keys(
     options: Options, clock: ManualClock
 ) -> None:
-    """A batch holds rows that a turn would take and waits for one that it ends."""
+    """A batch holds rows that the call would claim and waits for one that it ends."""
     async with engines(options, 4, clock) as several:
         works = await half_held(several[0])
         stored = (
@@ -167,8 +167,8 @@ async def test_turns_beside_cancels_and_revokes_of_what_they_end_and_take(
 
 
 async def test_a_turn_beside_grants_that_are_dropped(options: Options, clock: ManualClock) -> None:
-    """It takes grants away in the order of keys like everybody else, while it holds what it has
-    ended and taken.
+    """It removes grants in key order, as other statements do, while it holds the rows that it ended
+    and claimed.
     """
     async with engines(options, 2, clock) as several:
         works = await half_held(several[0])

@@ -1,5 +1,5 @@
-"""Ends and claims that share a statement, beside everybody else: one end stands, and each row has
-one taker.
+"""Ends and claims that share a statement, among other calls: one end is final, and each row has one
+claimer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def worker(name: str, ttl_ms: int = TTL_MS) -> ClaimPolicy:
 
 
 class Taken:
-    """What was handed out from the second lane, to whom."""
+    """The executions claimed from the second lane, with their claimers."""
 
     def __init__(self) -> None:
         self.by: dict[ExecutionId, str] = {}
@@ -44,7 +44,7 @@ class Taken:
             self.by[work.execution_id] = instance
 
     async def turn(self, engine: Engine, handle: Handle, name: str, payload: bytes) -> None:
-        """As `complete` answers; what comes along is noted."""
+        """Answers as `complete` does; records the claimed executions."""
         (answer,), works = await engine.complete_and_claim(
             [(handle, payload)], NEXT, (), worker(name), 1
         )
@@ -68,7 +68,7 @@ async def waiting(engine: Engine, count: int) -> None:
 
 
 async def held(engine: Engine, numbers: range, ttl_ms: int = TTL_MS) -> dict[ExecutionId, Handle]:
-    """Executions in the hands of one worker."""
+    """Executions held by one worker."""
     await create_all(engine, (CreateExecutionArgs(execution_id=ident(n)) for n in numbers))
     works = await engine.claim_many("default", (), worker("w", ttl_ms), len(numbers))
     assert len(works) == len(numbers)
@@ -78,7 +78,7 @@ async def held(engine: Engine, numbers: range, ttl_ms: int = TTL_MS) -> dict[Exe
 async def answered(
     behind: int, engine: Engine, who: ExecutionId, asked: Callable[[], Awaitable[Any]]
 ) -> Any:
-    """The answer, or the refusal; somebody else gets a head start of so many reads."""
+    """The answer or the refusal; other callers have a head start of so many reads."""
     for _ in range(behind):
         await engine.parts.core.snapshots.execution(who)
     try:
@@ -88,9 +88,7 @@ async def answered(
 
 
 def check_taken(world: Snapshot, taken: Taken) -> None:
-    """Each was taken once, by the one who was told, and nothing was taken that nobody
-    was told of.
-    """
+    """Each was claimed once, by the caller with the answer, and every claim had an answer."""
     waiting = {
         (e.partition_key, e.execution_id): e for e in world.executions.values() if e.lane_id == NEXT
     }
@@ -107,7 +105,7 @@ def check_taken(world: Snapshot, taken: Taken) -> None:
     assert len(set(told.values())) > 2, "too few took part for this to be a race"
 
 
-async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualClock) -> None:
+async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(clock: ManualClock) -> None:
     taken = Taken()
     racers: tuple[tuple[str, Racer], ...] = (
         ("success", lambda e, _, h: taken.turn(e, h, "turner", b"turn")),
@@ -154,10 +152,8 @@ async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualC
 
 
 async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
-    """Ended or lost, and never both; who was too late has taken his next all the same.
-
-    Of several some may be too late although one was not: what he sent in time comes after them to
-    the row.
+    """Ended or lost, never both; a late caller has claimed its next execution all the same. Of
+    several ends some may be late although one was not: the timely one locks its row after them.
     """
     taken, ttl_ms, names = Taken(), 10_000, ("one", "two", "three")
 

@@ -97,9 +97,9 @@ def server(store_url: str, folder: Path, port: int | None = None) -> Iterator[Se
 
 
 class Thief:
-    """Between client and server: once told a path, it lets the request through, waits for the first
-    byte of the answer,
-    kills the server as the machine would, and delivers nothing."""
+    """A proxy between client and server: for the configured path it passes the request on, waits
+    for the first byte of the answer, kills the server, and delivers nothing.
+    """
 
     def __init__(self, target: ServerProcess) -> None:
         self._target, self.wanted, self.stolen = target, b"", 0

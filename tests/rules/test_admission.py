@@ -89,7 +89,7 @@ def test_the_capacity_of_a_quota(
         ),
     ],
 )
-def test_what_is_said_when_there_is_none(
+def test_the_texts_without_a_value(
     quota: QuotaPolicy, found: Capacity, code: str, text: str
 ) -> None:
     error = admission.limit_error(quota, found, NOW)

@@ -79,7 +79,7 @@ def test_nothing_is_done_to_what_is_over_or_unknown(action: str) -> None:
 @pytest.mark.parametrize(
     "action", ["", "reject", "fail", HardLimitAction.REJECT, HardLimitAction.CANCEL_FLOW_PENDING]
 )
-def test_other_actions_leave_the_execution_alone(name: str, action: str) -> None:
+def test_other_actions_do_not_change_the_execution(name: str, action: str) -> None:
     assert follows(execution(name), action) is None
 
 

@@ -148,7 +148,7 @@ def test_by_hand_the_next_one_is_an_interval_away(due: int | None) -> None:
 
 
 @pytest.mark.parametrize("due", [None, NOW + 1])
-def test_what_is_not_due_is_left_alone(due: int | None) -> None:
+def test_an_execution_that_is_not_due_is_unchanged(due: int | None) -> None:
     assert (
         answer(
             reset(

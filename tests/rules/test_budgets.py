@@ -207,7 +207,7 @@ def test_an_empty_key_is_none() -> None:
     assert count(books(LIMITS), [report("", a=1), report("", a=1)]).results == [OK, OK]
 
 
-def test_what_a_key_remembers() -> None:
+def test_the_stored_answer_of_a_key() -> None:
     assert json.loads(outcome_text(OK)) == {"kind": "Ok"}
     said = {"kind": "SoftBreach", "dimension": 'é"', "current_usage": 6, "soft_limit": 5}
     assert json.loads(outcome_text(SoftBreach('é"', 6, 5))) == said

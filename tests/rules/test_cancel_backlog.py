@@ -61,7 +61,7 @@ def acked(store: MemoryStore, n: int) -> list[bool]:
     return [isinstance(commit(store, plan), Applied) for plan in cancels.ack(FLOW_ID, ident(n))]
 
 
-def test_the_last_member_takes_the_header_along() -> None:
+def test_the_last_member_is_removed_with_the_flow() -> None:
     store = owing(0, 1)
     assert acked(store, 0) == [True, False]
     assert (len(rows(store, BACKLOG)), len(rows(store, OWED))) == (1, 1)

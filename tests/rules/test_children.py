@@ -316,7 +316,7 @@ def test_a_group_that_moved_meanwhile_refuses_the_replay() -> None:
     )
 
 
-def test_groups_are_left_alone_by_a_replay_of_what_was_not_skipped() -> None:
+def test_groups_are_unchanged_by_a_replay_of_an_execution_that_was_not_skipped() -> None:
     of, seen = (
         waiting("ENDED", outcome="failed"),
         group(ALL_OF, fail_count=1, group_state="impossible"),
@@ -341,7 +341,7 @@ def test_a_replayed_child_follows_the_next_end_of_its_upstream(outcome: str, vec
     )
 
 
-def test_what_was_skipped_before_anybody_claimed_it_is_started_without_an_attempt() -> None:
+def test_an_execution_skipped_before_its_first_claim_is_replayed_without_an_attempt() -> None:
     of = execution("ENDED", "pending_first_attempt", outcome="skipped", flow_id=FLOW_ID)
     store = started_again(
         of, (group(ALL_OF, fail_count=1, group_state="impossible"),), (edge(0, **IMPOSSIBLE),)

@@ -272,7 +272,7 @@ def run_rows(store: MemoryStore) -> list[Any]:
     return [rows(store, table) for table in tables]
 
 
-def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
+def test_a_changed_child_refuses_the_whole_plan() -> None:
     for policy, outcome in ((ALL_OF, "failed"), (ANY_OF, "success")):
         store = world(policy, 1, waiting(version=8))
         seen = as_member(waiting(version=7))

@@ -164,7 +164,7 @@ def test_three_fresh_members() -> None:
     assert {event["lease_id"] for event in events(store, "ff_lease_event")} == {None}
 
 
-def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
+def test_a_changed_member_refuses_the_whole_plan() -> None:
     plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), [upstream(0)]), ALL)
     store = seeded(flow(), upstream(0, "RUNNING"))
     assert isinstance(
@@ -194,7 +194,7 @@ def asking(policy: str, now: int | None = None) -> CancelFlowArgs:
 
 
 @pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "flow_only", "nonsense"])
-def test_the_header_remembers_whom_it_owes(policy: str) -> None:
+def test_the_header_lists_the_members_to_cancel(policy: str) -> None:
     members = [upstream(n, name) for n, name in enumerate(VECTORS)]
     before = flow(settled_at_ms=1)
     plan = cancels.cancel_flow_header(CancelSnapshot(NOW, before, members), asking(policy, NOW - 6))

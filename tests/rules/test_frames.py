@@ -191,7 +191,7 @@ def test_a_payload_that_is_not_base64_is_corrupt(text: str) -> None:
     assert error.detail.startswith("payload of frame 12-3: ")
 
 
-def test_a_page_knows_where_to_go_on_and_whether_it_is_the_end() -> None:
+def test_a_page_has_the_next_cursor_and_the_end_flag() -> None:
     one, two = StreamFrame("5-0", {}), StreamFrame("5-1", {})
     assert StreamFrames((one, two)).next_after == "5-1"
     assert StreamFrames(()).next_after is None

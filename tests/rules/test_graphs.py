@@ -96,7 +96,7 @@ def test_a_graph_is_made_of_lists_and_a_mapping(field: str) -> None:
     assert field in detail(problem)
 
 
-def test_nodes_live_with_their_flow_under_ids_of_their_own() -> None:
+def test_nodes_are_in_the_partition_of_their_flow_under_new_ids() -> None:
     mismatch = f"execution partition mismatch: expected {P}, got {P + 1}"
     assert detail(checked([A, node(ELSEWHERE, idempotency_key="k")])) == mismatch
     assert detail(checked([A, node(A, idempotency_key="k")])).startswith(
@@ -201,7 +201,7 @@ def submitted(args: SubmitFlowArgs, store: MemoryStore | None = None) -> MemoryS
     return store
 
 
-def test_a_whole_graph_is_there_at_once() -> None:
+def test_a_whole_graph_is_created_at_once() -> None:
     policies = {D: EdgePolicy.quorum(2, "let_run")}
     args = graph(
         [A, B, C, D],

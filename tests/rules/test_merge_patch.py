@@ -149,7 +149,7 @@ def test_any_bytes_are_a_patch_or_a_refusal(raw: bytes) -> None:
 
 
 def literal(target: Any, patch: Any) -> Any:
-    """The pseudo-code of RFC 7396, section 2, as it stands there."""
+    """The pseudo-code of RFC 7396, section 2."""
     if isinstance(patch, dict):
         if not isinstance(target, dict):
             target = {}

@@ -61,7 +61,7 @@ def test_what_is_unset_is_left_out_and_unknown_fields_are_ignored() -> None:
     assert encode_policy(ExecutionPolicy()) == "{}"
 
 
-def test_parsing_leaves_the_callers_policy_alone() -> None:
+def test_parsing_does_not_change_the_callers_policy() -> None:
     given = {"routing_requirements": {"required_capabilities": ["b", "a"]}}
     parse_policy(given)
     assert given == {"routing_requirements": {"required_capabilities": ["b", "a"]}}

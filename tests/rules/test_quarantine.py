@@ -150,7 +150,7 @@ TIMED = '{"suspension_policy":{"default_timeout_ms":50,"timeout_behavior":"cance
 
 
 @pytest.mark.parametrize("policy", [None, "{}", '{"suspension_policy":{}}'])
-def test_without_a_timeout_in_the_policy_a_suspension_keeps_what_it_said(
+def test_without_a_timeout_in_the_policy_a_suspension_keeps_its_own(
     policy: str | None,
 ) -> None:
     args = suspend_args()

@@ -62,7 +62,7 @@ def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, sa
         (60, "new", (60, "new")),
     ],
 )
-def test_progress_leaves_alone_what_is_not_given(
+def test_progress_keeps_fields_that_are_not_given(
     percent: int | None, message: str | None, kept: tuple[int, str]
 ) -> None:
     before = execution("RUNNING", progress_pct=10, progress_message="old")

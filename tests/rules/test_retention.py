@@ -33,7 +33,7 @@ from .flow_factory import OTHER_FLOW, edge, flow, group, ident, kept, rows, wait
 
 
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
-def test_trimming_takes_everything_that_belongs_to_it(outcome: str) -> None:
+def test_trimming_removes_all_its_rows(outcome: str) -> None:
     before = execution("ENDED", outcome=outcome)
     store = seeded(before, attempt(before), grant())
     assert isinstance(commit(store, retention.trim(before)), Applied)
@@ -42,7 +42,7 @@ def test_trimming_takes_everything_that_belongs_to_it(outcome: str) -> None:
     assert commit(store, retention.trim(before)) == Refused()
 
 
-def test_trimming_takes_its_events_and_remembers_how_far() -> None:
+def test_trimming_removes_its_events_and_records_the_position() -> None:
     running = execution("RUNNING")
     store = applied(Commit(attempts.complete(handle(running), None)), running, attempt(running))
     assert told(store) == (["revoked"], ["success"], [])

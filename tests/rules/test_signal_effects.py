@@ -128,7 +128,7 @@ def test_defaults_of_a_signal() -> None:
 @pytest.mark.parametrize(
     "condition", [Single("a"), Single("a", "other"), all_of_waitpoints("a", "b")]
 )
-def test_a_key_is_remembered_for_its_time(
+def test_a_key_is_kept_for_its_ttl(
     key: str | None, ttl: int, kept: bool, condition: Condition
 ) -> None:
     _, store = delivered(condition, deliver_args(idempotency_key=key, dedup_ttl_ms=ttl))

@@ -66,7 +66,7 @@ STREAM = f"{IDENT}:0"
         (begun(summary_count=128), [patch()], "stream_append_summary_trim"),
     ],
 )
-def test_the_form_follows_from_what_is_to_be_seen_to(
+def test_the_form_follows_from_the_required_changes(
     stream: Stream, frames: list[Frame], form: str
 ) -> None:
     assert appended(stream, *frames).plan.form.name == form

@@ -169,11 +169,11 @@ def test_a_waitpoint_without_a_key_is_called_after_its_id() -> None:
         (NOW + 604_740_001, 604_800_000),
     ],
 )
-def test_how_long_an_outcome_is_remembered(timeout_at: int | None, kept: int) -> None:
+def test_the_ttl_of_a_stored_outcome(timeout_at: int | None, kept: int) -> None:
     assert dedup_ms(timeout_at, NOW) == kept
 
 
-def test_what_is_remembered_for_an_execution() -> None:
+def test_the_entries_kept_for_an_execution() -> None:
     assert dedup_key(IDENT.uuid, "k") == f"{IDENT.uuid}:k"
     store = seeded()
     assert isinstance(commit(store, remember(IDENT, "k", "{}", NOW, 10, known=False)), Applied)

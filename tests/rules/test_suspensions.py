@@ -113,7 +113,7 @@ def parked(
     return store
 
 
-def test_a_suspension_lets_go_of_the_lease_and_keeps_the_attempt() -> None:
+def test_a_suspension_gives_up_the_lease_and_keeps_the_attempt() -> None:
     before = execution("RUNNING", attempt_timeout_at_ms=NOW + 400)
     store = parked(suspend_args(reason_code="waiting_for_approval", now=NOW - 3))
     after = stored_row(store)
@@ -184,7 +184,7 @@ def test_without_a_timeout_there_is_no_behaviour() -> None:
     assert (row.timeout_at_ms, row.timeout_behavior) == (None, None)
 
 
-def test_the_next_suspension_takes_the_place_of_the_last() -> None:
+def test_the_next_suspension_replaces_the_last() -> None:
     last = suspension(
         suspension_id=OTHER_SUSPENSION,
         closed_at_ms=NOW - 9,
@@ -334,7 +334,7 @@ def test_only_the_holder_suspends(name: str) -> None:
     assert rows_of(store, Waitpoint) == rows_of(store, Suspension) == []
 
 
-def test_a_waitpoint_that_moved_meanwhile_stops_the_whole_suspension() -> None:
+def test_a_changed_waitpoint_refuses_the_whole_suspension() -> None:
     of, made = execution("RUNNING"), waitpoint(state="pending")
     store = seeded(of, attempt(of), waitpoint(state="pending", version=made.version + 1))
     plans = suspend_plans(of, suspend_args(Single("a"), PENDING), around(made))

@@ -54,7 +54,7 @@ def _live(main: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...])
 
 @contextmanager
 def started(main: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> Iterator[BaseProcess]:
-    """A process that runs this function and is gone at the end of the block."""
+    """A process that runs this function and has ended at the end of the block."""
     process = _nursery.Process(target=_live, args=(main, args), daemon=True)
     process.start()
     try:

@@ -343,7 +343,7 @@ async def test_thread_that_outlives_its_loop_raises(
 
 
 class _Inner:
-    """Stands for the async context and its session; the loop is gone before it calls them."""
+    """Replaces the async context and its session; the event loop is closed before it calls them."""
 
     work = SimpleNamespace(execution_kind="t")
     on_lost = None

@@ -62,7 +62,7 @@ async def test_a_key_lasts_as_long_as_its_run_is_kept(
 @pytest.mark.parametrize(
     ("ttl", "hours"), [({}, 24), ({"key_ttl": "7d"}, 168), ({"key_ttl": "1h"}, 1)]
 )
-async def test_a_key_lasts_for_its_time_when_its_run_is_gone(
+async def test_a_key_lasts_for_its_ttl_after_its_run_is_removed(
     app: App, engine: Engine, clock: ManualClock, ttl: dict[str, Any], hours: int
 ) -> None:
     @app.task

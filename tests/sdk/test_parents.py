@@ -121,10 +121,10 @@ async def test_failed_parent_cancels_its_children(
 
 @pytest.mark.meets("child", "cancel")
 @pytest.mark.parametrize("end", ["complete", "complete_many", "fail", "cancel"])
-async def test_children_nobody_waits_for_end_with_the_first_lease(
+async def test_children_without_a_wait_end_with_the_first_lease(
     app: App, engine: Engine, household: Household, end: str
 ) -> None:
-    """The parent submits them and ends, without ever having waited; a detached one goes on."""
+    """The parent submits them and ends without waiting; a detached one continues."""
     run = await household.parent.submit()
     (work,) = await engine.claim_many(
         "default", app.capabilities, ClaimPolicy("w", "w-1", 60_000), 1

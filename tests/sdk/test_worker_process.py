@@ -53,7 +53,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(url_on(request.param, tmp_path), tmp_path)
 
 
-async def test_a_wait_in_one_process_goes_on_in_another(place: Place) -> None:
+async def test_a_wait_in_one_process_resumes_in_another(place: Place) -> None:
     async with place.app as app:
         run = await app.tasks["asks"].submit()
         with place.worker() as first:

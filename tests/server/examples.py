@@ -19,7 +19,7 @@ from flowfabric.wire.json_codec import encode
 
 
 class World(Struct, frozen=True):
-    """What there is to ask about."""
+    """The objects of the example requests."""
 
     execution: ExecutionId
     flow: UUID

@@ -40,7 +40,7 @@ VECTOR = {
 
 
 @stores
-async def test_the_least_that_can_be_said(engine: Engine) -> None:
+async def test_the_server_mints_the_id_of_a_minimal_request(engine: Engine) -> None:
     """The server mints the id, in the partition of the lane or of the flow."""
     async with served(engine) as client:
         solo = ExecutionId(await client.create())

@@ -42,7 +42,7 @@ ROLES = ["submit", "work", "operate"]
 
 @asynccontextmanager
 async def shared(engine: Engine, folder: Path) -> AsyncIterator[tuple[Client, Client, Client]]:
-    """Two tenants without lanes of their own, and one who is bound to nothing."""
+    """Two tenants without lanes of their own, and a token without a namespace."""
     entries = [{"name": name, "roles": ROLES, "namespace": name} for name in ("ann", "bob")]
     async with served(engine, api_tokens_file=tokens_file(folder, *entries)) as client:
         yield client.with_token(token_of("ann")), client.with_token(token_of("bob")), client

@@ -1,4 +1,4 @@
-"""The checks of streams that are followed while they are written, and of schedules."""
+"""The checks of followed streams and of schedules."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MINUTE_MS = 60_000
 def frames_came_in_order(
     notes: Iterable[Mapping[str, Any]], away: Sequence[tuple[int, int]]
 ) -> Iterator[Violation]:
-    """Every frame once, for each lease that wrote them. Where the store was away meanwhile, the
-    last may be missing.
+    """Every frame once, for each lease that wrote them. After an outage of the store the last may
+    be missing.
     """
     for note in notes:
         if note["op"] != "followed":
@@ -30,7 +30,7 @@ def frames_came_in_order(
 
 
 def _is_whole(numbers: list[int], *, may_lack_the_last: bool) -> bool:
-    """A run whose lease is lost begins again with the first frame."""
+    """A run whose lease was lost starts again with the first frame."""
     begins = [at for at, number in enumerate(numbers) if number == 0]
     runs = [numbers[at:until] for at, until in pairwise([*begins, len(numbers)])]
     if any(run != list(range(len(run))) for run in runs) or numbers[:1] not in ([], [0]):
@@ -39,8 +39,8 @@ def _is_whole(numbers: list[int], *, may_lack_the_last: bool) -> bool:
 
 
 def every_minute_ran(history: History, began_ms: int, ended_ms: int) -> Iterator[Violation]:
-    """A schedule submits a run for every minute that a worker saw from begin to end. The history
-    is that of the workers, with what has been removed since.
+    """A schedule submits a run for every minute that a worker saw completely. The history is that
+    of the workers, including removed executions.
     """
     ticks: dict[str, set[int]] = defaultdict(set)
     for call in history.of("create"):

@@ -1,7 +1,6 @@
-"""The process that measures: from enqueue to result at a steady pace, streams while they are
-written, and how fast the machine is.
-
-One worker alone runs what it submits. That worker and this process live through the whole run.
+"""The measuring process: time from enqueue to result at a steady pace, followed streams, and the
+speed of the machine. One worker runs only its submissions. That worker and this process last for
+the whole run.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class Gauge:
         self._log.write("note", "followed", began=began, run=run.id, frames=found, broke=broke)
 
     async def _submitted(self, kind: str, number: int) -> Any:
-        """None while the store is away."""
+        """None while the store is unavailable."""
         try:
             return await self._app.tasks[kind].submit(number, requires=[probe_of(WORKER)])
         except EngineError as error:
@@ -108,7 +107,7 @@ class Gauge:
 
 
 def control() -> float:
-    """Seconds that a fixed amount of work takes, which tells the speed of the machine."""
+    """The seconds for a fixed amount of work, as a measure of the machine's speed."""
     began = time.perf_counter()
     total = 0
     for number in range(CONTROL_ROUNDS):

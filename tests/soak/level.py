@@ -1,4 +1,4 @@
-"""Whether what a run takes of its machine stays level, and whether it slows down."""
+"""Whether the resources used by a run stay level, and whether it slows down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Series = list[tuple[float, float]]
 
 
 class Allowance(Struct, frozen=True):
-    """How much higher the last quarter may be than the one before it."""
+    """The allowed rise from the third quarter to the last."""
 
     share: float
     amount: float
@@ -45,7 +45,9 @@ FEWEST = 30
 
 
 class Slowness(Struct, frozen=True):
-    """Seconds in the first and the last part of a run, and how the machine's own speed changed."""
+    """Seconds in the first and the last part of a run, and the change of the machine's own
+    speed.
+    """
 
     share: float
     first_s: float
@@ -57,12 +59,12 @@ class Slowness(Struct, frozen=True):
         return self.last_s / self.first_s
 
     def exceeds(self, most: float) -> bool:
-        """What a slower machine explains is no slowness of ours."""
+        """Excludes the part that a slower machine explains."""
         return self.last_s > self.first_s * most * max(self.control, 1.0) + NOISE_S
 
 
 def series_of(notes: Iterable[Note], began_ns: int, ends_s: float) -> dict[tuple[str, str], Series]:
-    """By what is measured and where: vitals by process, samples of the store by table."""
+    """Measurements by name and place: vitals by process, samples of the store by table."""
     found: dict[tuple[str, str], Series] = defaultdict(list)
     for note in notes:
         at_s = (note["t"] - began_ns) / 1e9
@@ -80,7 +82,7 @@ def series_of(notes: Iterable[Note], began_ns: int, ends_s: float) -> dict[tuple
 
 
 def quarters(series: Series, ends_s: float) -> tuple[float, float] | None:
-    """The middle values of the third and of the last quarter."""
+    """The medians of the third and of the last quarter."""
     third = [value for at, value in series if ends_s / 2 <= at < ends_s * 3 / 4]
     last = [value for at, value in series if at >= ends_s * 3 / 4]
     return (median(third), median(last)) if third and last else None
@@ -89,7 +91,7 @@ def quarters(series: Series, ends_s: float) -> tuple[float, float] | None:
 def leaks(
     found: Mapping[tuple[str, str], Series], ends_s: float, growing: Sequence[str] = ()
 ) -> Iterator[Violation]:
-    """What rose from the third quarter to the last. `growing` tables keep rows by design."""
+    """Series that rose from the third quarter to the last. `growing` tables keep rows by design."""
     for (what, where), series in found.items():
         middle = quarters(series, ends_s)
         if middle is None or where in growing:
@@ -103,7 +105,7 @@ def leaks(
 
 
 def missing(found: Mapping[tuple[str, str], Series], spared: Sequence[str]) -> Iterator[Violation]:
-    """A process that was to live through the run and has died, or was never measured."""
+    """Processes that should last for the whole run and died, or were never measured."""
     lives = {where for what, where in found if what == "rss_mb"}
     for role in spared:
         own = [each for each in lives if each.rpartition("-")[0] == role]
@@ -114,7 +116,7 @@ def missing(found: Mapping[tuple[str, str], Series], spared: Sequence[str]) -> I
 def latencies(
     notes: Iterable[Note], began_ns: int, ends_s: float, away: Sequence[tuple[int, int]]
 ) -> Series:
-    """When each began and how long it took, without those that met the store away."""
+    """Start and duration of each, without those during an outage of the store."""
     return [
         ((note["began"] - began_ns) / 1e9, (note["t"] - note["began"]) / 1e9)
         for note in notes
@@ -129,14 +131,14 @@ def controls(notes: Iterable[Note], began_ns: int) -> Series:
 
 
 def window_s(ends_s: float) -> float:
-    """The two windows of a run never overlap."""
+    """The two windows of a run do not overlap."""
     if ends_s >= LONG_S:
         return LONG_WINDOW_S
     return min(max(ends_s * SHORT_SHARE, SHORTEST_S), ends_s / 2)
 
 
 def slowness(samples: Series, control: Series, ends_s: float) -> list[Slowness]:
-    """At p50 and p99; empty with too few samples to say."""
+    """At p50 and p99; empty with too few samples."""
     size = window_s(ends_s)
     first, last = _parts(samples, size, ends_s)
     speeds = _parts(control, size, ends_s)

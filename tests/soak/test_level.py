@@ -1,6 +1,4 @@
-"""The checks of a run of many minutes are checked: what leaks or slows down, planted by hand, is
-caught.
-"""
+"""Planted leaks and slowdowns are found by the checks of a run of many minutes."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ Notes = list[dict[str, Any]]
 
 
 def notes() -> Notes:
-    """Ten minutes in which everything stays as it is, with some noise."""
+    """Ten minutes of constant values with some noise."""
     found: Notes = []
     for at in range(0, int(LASTS_S), 5):
         wobble = at % 3

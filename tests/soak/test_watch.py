@@ -1,4 +1,4 @@
-"""What is wrong while a run is under way ends it; its followers and schedules are checked."""
+"""A violation during a run ends it; its followers and schedules are checked."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_rows_that_break_an_invariant_end_the_run(
 ) -> None:
     tables = deepcopy(sound[0])
     alter(tables, "ff_exec_core", DONE, terminal_outcome="failed", public_state="failed")
-    case = SimpleNamespace(url="sqlite:///nowhere", tables=lambda: tables)
+    case = SimpleNamespace(url=f"sqlite:///{tmp_path}/none.db", tables=lambda: tables)
     run = SimpleNamespace(folder=tmp_path, case=case, fleet=SimpleNamespace(faults=[]))
     watch = Soak(60.0, ())
     watch.look(cast(Run, run))
-    assert watch._verify(cast(Run, run))
-    assert not watch._verify(
+    assert watch.verify(cast(Run, run))
+    assert not watch.verify(
         cast(Run, SimpleNamespace(case=SimpleNamespace(tables=lambda: sound[0])))
     )
     watch.close()
@@ -184,7 +184,7 @@ def test_a_late_write_to_what_was_removed_is_caught(sound: tuple[Tables, History
     assert [v.invariant for v in found] == ["late accepted"]
 
 
-def test_without_retention_what_is_gone_is_lost(sound: tuple[Tables, History]) -> None:
+def test_without_retention_a_removed_execution_is_lost(sound: tuple[Tables, History]) -> None:
     tables, history = removed(sound, kept_ms=500)
     history.notes.pop()
     assert "I1" in {violation.invariant for violation in check(Evidence.of(tables, history))}

@@ -1,4 +1,4 @@
-"""What looks at a run of many minutes while it is under way."""
+"""Checks a run of many minutes while it is in progress."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Soak(Watch):
             self._began_ns, self._began_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
             self._jobs = [
                 (now, SAMPLE_EVERY_S, self._sample),
-                (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self._verify),
+                (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self.verify),
             ]
         faults = [*run.fleet.faults, *self._ended(run)]
         if faults:
@@ -83,7 +83,7 @@ class Soak(Watch):
                 return
 
     def _ended(self, run: Run) -> Iterator[tuple[str, str]]:
-        """Spared processes that did not live until the faults were over."""
+        """Spared processes that ended before the faults were over."""
         if (run.folder / CALM).exists():
             return
         for role in self._spared:
@@ -100,7 +100,7 @@ class Soak(Watch):
         self._log.write("note", "sample", **found)
         return []
 
-    def _verify(self, run: Run) -> list[Violation]:
+    def verify(self, run: Run) -> list[Violation]:
         try:
             world = snapshot_of(run.case.tables())
         except (FlowFabricError, psycopg.Error, sqlite3.Error):
@@ -128,8 +128,8 @@ class Soak(Watch):
         ]
 
     def _away(self, run: Run, seen: Evidence) -> list[tuple[int, int]]:
-        """When the store, or a process that measures, could not answer. On SQLite a process that is
-        stopped may hold the lock of the file.
+        """The times at which the store, or a measuring process, could not answer. On SQLite a
+        stopped process may hold the lock of the file.
         """
         spans = [(down, up + BACK_NS) for down, up in outages(seen)]
         for note in seen.history.notes:
@@ -166,7 +166,7 @@ def sample(url: str) -> dict[str, Any]:
 
 
 def _levels(series: dict[tuple[str, str], level.Series], ends_s: float) -> Table:
-    """Of the rows, the table that rose most."""
+    """The table whose rows rose most."""
     shown: dict[str, str] = {}
     for (what, where), values in sorted(series.items()):
         middle = level.quarters(values, ends_s)

@@ -40,7 +40,7 @@ class RereadStore(JsonStore):
         return super().tables()
 
 
-@pytest.fixture(params=[JsonStore, RereadStore])
+@pytest.fixture(params=[pytest.param(JsonStore, marks=pytest.mark.nightly), RereadStore])
 def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> JsonStore:
     made: JsonStore = request.param(tmp_path / "ff.json", clock)
     return made

@@ -11,7 +11,7 @@ from tests.patience import patient
 
 
 class Call:
-    """Counts how often it begins; the test ends it."""
+    """Counts its starts; the test ends it."""
 
     def __init__(self) -> None:
         self.begun = 0

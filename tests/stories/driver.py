@@ -1,4 +1,4 @@
-"""Takes stories to their end, and through their retention, by whatever processes there are."""
+"""Runs stories to their end and through their retention, with any set of processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class World:
             await story.begin()
 
     async def run(self, *processes: Process, forgets: bool = True) -> Process | None:
-        """Until everything has ended and is forgotten, or one of them stands still: that one."""
+        """Until everything has ended and is removed, or until a process stops at its point; returns
+        that process.
+        """
         pause, busy = FIRST_PAUSE_MS, 0
         for _ in range(MAX_STOPS):
             done = 0
@@ -52,7 +54,7 @@ class World:
         raise AssertionError(f"it goes on for ever: {await self.state()}")
 
     async def _have_ended(self) -> bool:
-        """All of them; each is looked at when it ends, before it is forgotten."""
+        """All of them; each is checked when it ends, before it is removed."""
         for story in self.stories:
             if not story.has_ended and await story.is_over():
                 await sound(self.base)
@@ -63,7 +65,7 @@ class World:
         return all(story.has_ended for story in self.stories)
 
     async def _pass(self, processes: Sequence[Process], pause: int) -> None:
-        """Time goes on to where something is due, or by a little."""
+        """Advances the clock to the next due time, or a little."""
         now = await self.base.store.now_ms()
         dues = [await each.next_due() for each in processes]
         self.clock.now_ms = min([due for due in dues if due is not None] + [now + pause])

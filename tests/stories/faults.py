@@ -1,6 +1,4 @@
-"""What happens to the processes of a story while it goes on. Each strikes at a write, before it or
-right after it.
-"""
+"""Faults in the processes of a story. Each happens at a write, before it or right after it."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ SOON = 12
 
 
 class Cast:
-    """The processes of a story, and those that came after them."""
+    """The processes of a story, and their successors."""
 
     def __init__(
         self, base: Engine, clock: ManualClock, kind: type[Story], chance: Random, span: int
@@ -45,8 +43,8 @@ class Cast:
         return Process(self.base.store, app, works=works, leads=leads)
 
     async def until(self, one: Process, span: int | None = None) -> bool:
-        """Everybody goes on until this one stands still; or until everything is over, and it does
-        not.
+        """All processes run until this one stops at its point; or until everything is over and it
+        does not stop.
         """
         write, after = self.chance.randint(1, span or self.span), self.chance.random() < 0.5
         one.gate.at(write, after=after)
@@ -66,13 +64,13 @@ Faults = Sequence[Fault]
 
 
 async def strike(cast: Cast, faults: Faults) -> None:
-    """The first of them, and in its midst the others."""
+    """The first fault, and the others during it."""
     if faults:
         await faults[0](cast, faults[1:])
 
 
 async def crash(cast: Cast, others: Faults) -> None:
-    """Its leases run out, and another process goes on."""
+    """Its leases expire, and another process continues."""
     if await cast.until(cast.first):
         await cast.first.die()
         cast.first = cast.process()
@@ -80,9 +78,7 @@ async def crash(cast: Cast, others: Faults) -> None:
 
 
 async def freeze(cast: Cast, others: Faults) -> None:
-    """Another process goes on, and in the midst of that the first one does what it was
-    about to do.
-    """
+    """Another process continues, and meanwhile the first one performs its pending write."""
     if not await cast.until(cast.first):
         return
     frozen, cast.first = cast.first, cast.process()
@@ -98,7 +94,7 @@ async def freeze(cast: Cast, others: Faults) -> None:
 
 
 async def clock_step(cast: Cast, others: Faults) -> None:
-    """In the midst of what a process does, its clock is set."""
+    """The clock is set during an operation of a process."""
     if await cast.until(cast.first):
         cast.clock.advance(cast.chance.choice(STEPS_MS))
         await cast.first.go_on()
@@ -106,8 +102,8 @@ async def clock_step(cast: Cast, others: Faults) -> None:
 
 
 async def leader_change(cast: Cast, others: Faults) -> None:
-    """Another process runs the loops. The one that ran them stood still, and for a
-    moment both do.
+    """Another process runs the loops. The former leader was frozen, and for a moment both run
+    them.
     """
     leader, cast.first = cast.process(works=False), cast.process(leads=False)
     cast.others.append(leader)
@@ -123,8 +119,8 @@ async def leader_change(cast: Cast, others: Faults) -> None:
 
 
 async def second_tenant(cast: Cast, others: Faults) -> None:
-    """The same story happens in another namespace, under the same names, and does not wait for a
-    process that stands still.
+    """The same story runs in another namespace, under the same names, and does not wait for a
+    stopped process.
     """
     neighbour = cast.kind(cast.base, cast.clock, NEIGHBOUR)
     alone = World(cast.base, cast.clock, neighbour)
@@ -142,7 +138,7 @@ async def second_tenant(cast: Cast, others: Faults) -> None:
 
 
 async def deploy(cast: Cast, others: Faults) -> None:
-    """The next version goes on with the runs of this one, which is stopped or dies."""
+    """The next version continues the runs of this one, which is stopped or dies."""
     if await cast.until(cast.first):
         await (cast.first.leave() if cast.chance.random() < 0.5 else cast.first.die())
         cast.version = 2

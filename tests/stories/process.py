@@ -1,5 +1,5 @@
-"""A process in a test: its own engine, worker and loops on a store that others use too, and a point
-at which it stands still.
+"""A process in a test: engine, worker and loops on a shared store, and a point at which it
+stops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_S = 60.0
 
 class Gate:
     """A store as one process sees it. At the n-th write, before it or right after it, the process
-    stands still.
+    stops.
     """
 
     def __init__(self, store: Store) -> None:
@@ -42,7 +42,7 @@ class Gate:
         return getattr(self._store, name)
 
     def at(self, write: int, *, after: bool) -> None:
-        """Where it stands still, counted from now."""
+        """Sets the point, counted from now."""
         self._at, self._after = self.writes + write, after
 
     def disarm(self) -> None:
@@ -77,7 +77,7 @@ class Gate:
         return asked
 
     def die(self) -> None:
-        """Whatever asks from now on, or stands here, ends."""
+        """Ends every later call and every stopped one."""
         self._is_dead = True
         self.halt()
         self.thawed.set()
@@ -90,7 +90,7 @@ class Gate:
 
 
 class Process:
-    """It works and leads, unless only one of the two is wanted."""
+    """It works and leads, unless only one of the two is requested."""
 
     def __init__(
         self, store: Store, app: Callable[[Engine], App], *, works: bool = True, leads: bool = True
@@ -103,8 +103,8 @@ class Process:
         self._passing: asyncio.Task[int] | None = None
 
     async def settle(self) -> int | None:
-        """Everything it can do without time passing, and how much that was; None when it came to
-        stand still.
+        """Everything that it can do without advancing the clock, as a count; None when it
+        stopped.
         """
         passing = self._passing = asyncio.create_task(self._settled())
         halting = asyncio.create_task(self.gate.halted.wait())
@@ -119,7 +119,7 @@ class Process:
         return passing.result()
 
     async def _settled(self) -> int:
-        """Loops without a due time may find something in every pass, so they are given few."""
+        """Loops without a due time may find work in every run, so their runs are limited."""
         done, left = 0, UNTIMED_PASSES
         for _ in range(MAX_PASSES):
             now = await self.engine.store.now_ms()
@@ -145,7 +145,7 @@ class Process:
         raise AssertionError(f"after {MAX_PASSES} passes there is still work at this very moment")
 
     async def _dues(self) -> dict[Loop, int | None]:
-        """When each loop wants to look; asked together they are answered together."""
+        """The next due time of each loop; read together, so that they share a round trip."""
         timed = [loop for loop in self.loops if loop.timed]
         return dict(
             zip(
@@ -156,7 +156,7 @@ class Process:
         )
 
     async def next_due(self) -> int | None:
-        """The next time at which it has to look."""
+        """The next time at which it has to run."""
         now = await self.engine.store.now_ms()
         return min(
             (due for due in (await self._dues()).values() if due is not None and due > now),
@@ -164,19 +164,19 @@ class Process:
         )
 
     async def die(self) -> None:
-        """What it was about to do is never done, and its leases run out."""
+        """Its pending write never happens, and its leases expire."""
         self.gate.die()
         await self._drop()
 
     async def leave(self) -> None:
-        """As a deploy ends it: what runs is finished or given back."""
+        """Stops as in a deploy: running work is finished or given back."""
         self.gate.thaw()
         await self._drop()
         if self.worker is not None:
             await asyncio.wait_for(self.worker.stop("0s"), patience(PATIENCE_S))
 
     async def go_on(self) -> None:
-        """It stood still, and does now what it was about to do."""
+        """Continues a stopped process with its pending write."""
         self.gate.thaw()
         if self._passing is not None:
             passing, self._passing = self._passing, None

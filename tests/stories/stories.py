@@ -1,4 +1,4 @@
-"""Three stories in which most features meet, as users would make them meet."""
+"""Three stories that combine most features."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ NEW_AGAIN = Retry(max=30, backoff="fixed", base="20s")
 
 
 class Order(Story):
-    """A parent whose children book, sleep, fail, take too long, ask two people, wait for a budget,
-    one at a time.
-
-    A third child asks in vain, until its deadline.
+    """A parent whose children book, sleep, fail, time out, request two approvals and wait for a
+    budget, in sequence. A third child requests an approval that never comes, until its deadline.
     """
 
     def declare(self, app: App, version: int) -> None:
@@ -98,11 +96,9 @@ class Order(Story):
 
 
 class Quotes(Story):
-    """A flow that needs two of four quotes, under a quota and a budget.
-
-    One fails, then takes too long; one waits for the budget until its deadline; the worker of one
-    loses its lease; one is not due
-    before the others are enough, and is called off.
+    """A flow that needs two of four quotes, under a quota and a budget. One fails, then times out;
+    one waits for the budget until its deadline; the worker of one loses its lease; one is delayed
+    until the others are enough, and is cancelled.
     """
 
     losses = 1
@@ -201,11 +197,9 @@ class Quotes(Story):
 
 
 class Yard(Story):
-    """Children that lose their lease to an operator and to time while they hold a place of a quota,
-    and ask two people.
-
-    The parent is cancelled while they wait, and replayed: the children go on behind the steps they
-    had done.
+    """Children that lose their lease to an operator and to expiry while they hold a slot of a
+    quota, and request two approvals. The parent is cancelled while they wait, and replayed: the
+    children continue after their finished steps.
     """
 
     losses = 1

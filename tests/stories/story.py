@@ -1,5 +1,5 @@
-"""What the stories share: an app that may be of either version, people who act from outside, and a
-look at what is stored.
+"""The common part of the stories: an app of either version, external actions, and reads of the
+stored rows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ STAYS = {
 
 
 class Story(ABC):
-    """What happens to the runs of one tenant. What it notes outlives every process, as the world
-    outside does.
-    """
+    """The external state of the runs of one tenant. It survives every process."""
 
     losses = 0
     """How often the story itself takes a lease away."""
@@ -64,14 +62,14 @@ class Story(ABC):
 
     @abstractmethod
     async def check(self) -> None:
-        """All runs have ended: as they should have."""
+        """All runs have ended as expected."""
 
     @abstractmethod
     async def check_all_met(self) -> None:
-        """Nothing disturbed the story, and all that is to meet in it has met."""
+        """Without faults, all features that shall meet in the story have met."""
 
     async def people(self) -> int:
-        """What people do at a quiet moment; how much that was."""
+        """External actions while no process has work; returns their number."""
         return await self.answers("ann", "bob")
 
     async def is_over(self) -> bool:
@@ -80,33 +78,33 @@ class Story(ABC):
     # ---- for the tasks
 
     def note(self, what: str, version: int) -> str:
-        """The body of a step: what it comes to tells who ran it, and when."""
+        """The body of a step: its value contains the process and the time."""
         self.steps[what] += 1
         return f"{what} by v{version}"
 
     def check_steps(self, faults: int) -> None:
-        """A step is run again only where its first run was lost."""
+        """A step runs again only if its first run was lost."""
         often = {
             step: times for step, times in self.steps.items() if times > 1 + self.losses + faults
         }
         assert not often, often
 
     def check_versions(self, steps: list[str]) -> None:
-        """What a later version does comes after what an earlier one did."""
+        """Steps of a later version follow those of an earlier one."""
         found = [step.rpartition(" by ")[2] for step in steps]
         assert found == sorted(found) or not self.in_turn, steps
 
     def first(self, what: str) -> bool:
-        """Whether this happens for the first time."""
+        """Whether this is the first time."""
         self.happened[what] += 1
         return self.happened[what] == 1
 
     async def lasts(self, ms: int) -> None:
-        """A task takes so long."""
+        """The duration of a task."""
         self.clock.now_ms = await self.base.store.now_ms() + ms
 
     async def answers(self, *who: str) -> int:
-        """All who were asked approve, once each."""
+        """All approvers approve, once each."""
         done = 0
         for link in self.links:
             name = who[int(link.approver or "1") - 1]
@@ -125,14 +123,14 @@ class Story(ABC):
     # ---- looking
 
     async def happenings(self, kind: str) -> list[list[str]]:
-        """What happened to each run of a task, in words of its history, sorted."""
+        """The history of each run of a task, sorted."""
         rows = (await self.by_kind())[kind]
         idents = [ExecutionId.of(row["partition_key"], row["execution_id"]) for row in rows]
         pages = [await self.base.history(ident, 500) for ident in idents]
         return sorted([entry.what.value for entry in page.items] for page in pages)
 
     async def rows(self, table: str) -> list[dict[str, Any]]:
-        """Those of this tenant, where the table tells tenants apart."""
+        """Rows of this tenant, if the table has a namespace."""
         names = TABLES[table].names
         rows = [
             dict(zip(names, row, strict=True))
@@ -158,6 +156,6 @@ async def sound(engine: Engine) -> None:
 
 
 async def left(engine: Engine) -> dict[str, int]:
-    """The tables that still hold something although every run is forgotten."""
+    """Tables that still have rows although every run is removed."""
     found = await engine.store.dump(TABLES)
     return {table: len(rows) for table, rows in found.items() if rows and table not in STAYS}

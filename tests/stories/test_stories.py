@@ -1,6 +1,4 @@
-"""Stories in which most features meet end as they should, whatever happens to the processes they
-happen in.
-"""
+"""Stories that combine most features end as expected under any fault in their processes."""
 
 from __future__ import annotations
 

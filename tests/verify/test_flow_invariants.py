@@ -50,8 +50,8 @@ def edge_id(up: str, down: str) -> UUID:
 
 
 async def sound() -> Tables:
-    """A quorum that has fired, a failure that has spread, and some that wait. A moment lies between
-    any two steps.
+    """A quorum that has fired, a failure that has spread, and some that wait. Each step has its own
+    millisecond.
     """
     clock = ManualClock()
     engine = Engine(MemoryStore(clock), seed=1)

@@ -49,7 +49,7 @@ def digits_of(stored: str) -> str:
 def of_approver(
     stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str
 ) -> str | None:
-    """The token of an approver's link, made with the waitpoint's key; None if that key is gone."""
+    """The token of an approver's link by the waitpoint's key; None if that was dropped."""
     key = next((key for key in keys if _is_of(stored, key)), None)
     return None if key is None else mint(key, execution, waitpoint, approver)
 
@@ -57,7 +57,7 @@ def of_approver(
 def again(
     stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID
 ) -> str | None:
-    """The token of a waitpoint, made with the same key again; None if that key is gone."""
+    """The token of a waitpoint, made with the same key again; None if the key was dropped."""
     key = next((key for key in keys if _same(key.kid, kid)), None)
     if key is None or not stored:
         return None

@@ -21,6 +21,7 @@ from flowfabric.engine.core import Core, Settings
 from flowfabric.engine.events.event_reader import EventReader
 from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.executions.execution_counts import CountExecutions
 from flowfabric.engine.executions.explain import Explain
 from flowfabric.engine.executions.history import History
 from flowfabric.engine.executions.lanes import Lanes
@@ -96,7 +97,8 @@ class Parts:
         long_poll = LongPoll(core, self.streams, self.steps, idle_poll, self.events)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(Queries(core), Search(core), Explain(core), History(core), QueueCounts(core))
+        self._add(Queries(core), Search(core), Explain(core), History(core))
+        self._add(CountExecutions(core), QueueCounts(core))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))

@@ -176,7 +176,7 @@ class EngineProtocol(ABC):
     list_executions = operation(parts.Queries.list_executions)
 
     find_executions = operation(parts.Search.find_executions)
-    count_executions = operation(parts.Search.count_executions)
+    count_executions = operation(parts.CountExecutions.count_executions)
 
     explain_execution = operation(parts.Explain.explain_execution)
 

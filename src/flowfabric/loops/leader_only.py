@@ -43,7 +43,7 @@ class LeaderOnly:
 
     @property
     def is_running(self) -> bool:
-        """Whether the loops run, or stand by while another process leads."""
+        """Whether the loops run, or wait while another process leads."""
         running = self._running
         return (
             self._task is not None

@@ -73,19 +73,22 @@ class RouteReleaser(Loop):
 
     def __init__(self, settings: LoopSettings) -> None:
         super().__init__(settings)
-        self._after: Position | None = None
+        self.position: Position | None = None
+        """The end of the last page; None starts at the first page."""
 
     async def run(self, engine: Engine) -> int:
         released = 0
         for _ in range(PAGES):
-            done, self._after = await engine.release_page(self._after, MAX_RELEASED, self.wanted)
+            done, self.position = await engine.release_page(
+                self.position, MAX_RELEASED, self.wanted
+            )
             released += done
-            if self._after is None:
+            if self.position is None:
                 break
         return released
 
     async def next_due(self, engine: Engine) -> int | None:
         due = await due_if_any(engine, "routed")
         if due is None:
-            self._after = None
+            self.position = None
         return due

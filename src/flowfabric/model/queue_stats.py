@@ -32,7 +32,7 @@ class LongWriter(Struct, frozen=True, tag="long_writer"):
 
 
 class QueueStats(Struct, frozen=True):
-    """A sample. Counting stops at a maximum, so a large number may mean that there are more."""
+    """A sample of the queues."""
 
     lanes: tuple[LaneLoad, ...]
     workers: dict[str, int]

@@ -53,7 +53,7 @@ class Push:
         self._ended = False
         try:
             reader = export.PeriodicExportingMetricReader(
-                _SeriesExporter(OTLPMetricExporter(), self._series)
+                _SeriesExporter(OTLPMetricExporter(), self.series)
             )
         except ValueError as error:
             raise ConfigError(f"OTEL_* variables: invalid settings for metrics: {error}") from None
@@ -78,7 +78,8 @@ class Push:
         except Exception as error:
             log.warning("last metrics may be lost", extra={"error": str(error)})
 
-    def _series(self) -> list[export.Metric]:
+    def series(self) -> list[export.Metric]:
+        """Every series, with fresh queue gauges where the event loop can sample them."""
         loop, scrape = self._loop, self._scrape
         if loop is None or scrape is None or loop.is_closed():
             return self._collect()

@@ -1,1 +1,1 @@
-"""Where rows live. A store knows plans and tables, never the domain."""
+"""Stores of rows. A store knows plans and tables, not the domain."""

@@ -22,11 +22,11 @@ MAX_LEAD_MS = 24 * 3_600_000
 
 
 class Ratchet:
-    """A clock that never runs back and does not stop.
+    """A clock that never decreases and does not stop.
 
     A wall clock that is set back must not revive an expired lease. While it is behind the latest
     time returned, the monotonic clock continues from there, an eighth slower, so that processes
-    with different leads converge. An injected clock brings its own `ticks`, or stands still.
+    with different leads converge. An injected clock has its own `ticks`, or does not move.
     """
 
     __slots__ = ("_behind_since", "_clock", "_latest", "_lock", "_ticks")

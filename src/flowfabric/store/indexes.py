@@ -29,6 +29,9 @@ def _unset(column: str) -> Cond:
 _RUNNABLE = _is("lifecycle_phase", "runnable")
 _READY = (_RUNNABLE, _is("eligibility_state", "eligible_now"))
 _LEASED = _is("ownership_state", "leased")
+_LOST = _is("ownership_state", "lease_expired_reclaimable")
+_UNOWNED = tuple(Cond("ownership_state", "!=", cond.value) for cond in (_LEASED, _LOST))
+"""Every execution that is in neither of the indexes `leased` and `lost`."""
 _LIMITED = Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota"))
 _ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
 _NOT_ENDED = Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended"))
@@ -40,8 +43,10 @@ _DECLARED = (
     *_of(
         "ff_exec_core",
         executions=index("execution_id", "partition_key", primary=True),
-        created=index("created_at_ms"),
-        oldest=index("created_at_ms, execution_id", served_by="created"),
+        unowned=index("created_at_ms, execution_id", "", *_UNOWNED),
+        suspended_executions=index(
+            "created_at_ms, execution_id", "", _is("lifecycle_phase", "suspended")
+        ),
         ready=index(
             "priority desc, created_at_ms, execution_id", "lane_id, namespace, gate", *_READY
         ),
@@ -64,11 +69,7 @@ _DECLARED = (
             _is("eligibility_state", "not_eligible_until_time"),
         ),
         leased=index("lease_expires_at_ms, execution_id", "", _LEASED),
-        lost=index(
-            "lease_expires_at_ms, execution_id",
-            "",
-            _is("ownership_state", "lease_expired_reclaimable"),
-        ),
+        lost=index("lease_expires_at_ms, execution_id", "", _LOST),
         attempt_timeout=index(
             "attempt_timeout_at_ms, execution_id",
             "",
@@ -83,6 +84,12 @@ _DECLARED = (
             _is("eligibility_state", "blocked_by_route"),
         ),
         limited=index("last_transition_at, execution_id", "", _RUNNABLE, _LIMITED),
+        blocked=index(
+            "last_transition_at, execution_id",
+            "",
+            _RUNNABLE,
+            Cond("eligibility_state", "in", ("blocked_by_operator", "blocked_by_lane_state")),
+        ),
         ended=index(
             "terminal_at_ms, execution_id",
             "lane_id",

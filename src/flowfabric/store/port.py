@@ -83,7 +83,10 @@ class Tally(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """A condition of a search, on a column. `starts` and `contains` are about its text."""
+    """A condition of a search, on a column. `starts` and `contains` are about its text.
+
+    A column without a value meets none of them.
+    """
 
     column: str
     op: Literal["=", "<", "<=", ">", ">=", "in", "starts", "contains"]
@@ -96,33 +99,48 @@ class AnyMatch(Struct, frozen=True):
     matches: tuple[Match, ...]
 
 
-def alternatives(match: Match | AnyMatch) -> tuple[Match, ...]:
-    return match.matches if isinstance(match, AnyMatch) else (match,)
+class Listed(Struct, frozen=True):
+    """The value of a column occurs in the column of this name in one group of an index."""
+
+    column: str
+    index: str
+    group: Mapping[str, Any]
+
+
+Condition = Match | AnyMatch | Listed
 
 
 class Find(Struct, frozen=True):
-    """Rows that match, among the first `examine` rows of one group of a declared index.
+    """Rows that match, among the first `examine` rows of one group of a declared index, or of the
+    whole index if `group` is empty.
 
     The rows come in the order of the columns `by`, which identify a row; `after` is a position in
     it. An index with this order is read from the position on, backwards if `descending`. Each row
     starts with a flag: true for a match, false for the last row examined, which comes last and only
-    if the bound was reached.
+    if the bound was reached. There is no bound if `examine` is None.
     """
 
     index: str
     by: tuple[str, ...]
     columns: tuple[str, ...]
-    matches: tuple[Match | AnyMatch, ...] = ()
+    matches: tuple[Condition, ...] = ()
     group: Mapping[str, Any] = {}
     descending: bool = False
     after: tuple[Any, ...] | None = None
     limit: int = 100
-    examine: int = 1_000
+    examine: int | None = 1_000
 
     @property
     def is_in_order(self) -> bool:
-        """Whether the index has the order of the result."""
-        return INDEXES[self.index].order == self.by
+        """Whether the rows that are read have the order of the result."""
+        index = INDEXES[self.index]
+        return index.order == self.by and set(index.group) == set(self.group)
+
+
+def columns_of(condition: Condition) -> tuple[str, ...]:
+    if isinstance(condition, AnyMatch):
+        return tuple(each.column for each in condition.matches)
+    return (condition.column,)
 
 
 class Count(Struct, frozen=True):
@@ -212,7 +230,7 @@ class Store(Protocol):
         """The longest write transaction, where other programs write to the same server."""
 
     def maintain(self) -> Awaitable[int]:
-        """Starts to reclaim space that commits left behind, if that is worth it; how often."""
+        """Starts to reclaim the space of dead rows where that is worth it; returns how often."""
 
     def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
         """Whole tables, for verification."""

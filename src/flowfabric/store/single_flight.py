@@ -1,4 +1,4 @@
-"""Callers that ask for the same thing share one call in progress."""
+"""Concurrent calls with the same key share one call in progress."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class SingleFlight:
 
 
 def seen(task: asyncio.Future[Any]) -> None:
-    """An error that comes when all who asked have given up is no news."""
+    """Retrieves the error of a call whose callers were all cancelled, so that it is not logged."""
     if not task.cancelled():
         task.exception()

@@ -104,7 +104,7 @@ IndexOf = Callable[[str, str], Index]
 def index(
     order: str, group: str = "", *where: Cond, primary: bool = False, served_by: str = ""
 ) -> IndexOf:
-    """Columns are separated by commas; `desc` behind one makes it descend."""
+    """Columns are separated by commas; `desc` after one makes it descend."""
     parts = order.split(", ")
     columns = tuple(part.removesuffix(" desc") for part in parts)
     descending = tuple(part.removesuffix(" desc") for part in parts if part.endswith(" desc"))

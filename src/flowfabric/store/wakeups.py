@@ -12,7 +12,7 @@ Topic = tuple[str, Any]
 
 
 class WorkWaiter(Protocol):
-    """Waits for work, locally or on a server. Enter it, arm it, look for work, then wait."""
+    """Waits for work, locally or on a server. Enter it, arm it, check for work, then wait."""
 
     topics: tuple[Topic, ...]
 
@@ -109,7 +109,7 @@ class Wakeups:
         return dict.fromkeys(tuple(self.waiters) + tuple(self.counts))
 
     def ring_named(self, names: Collection[str]) -> None:
-        """All topics of these names, whatever their key."""
+        """All topics of these names, with any key."""
         self.ring([topic for topic in self._topics() if topic[0] in names])
 
     def ring_all(self) -> None:

@@ -73,14 +73,6 @@ DEFECTS = {
 ISOLATED = ("-p", "no:flowfabric", "-p", "no:anyio", "-p", "no:hypothesispytest")
 
 
-def _run(pytester: pytest.Pytester, store: str, *options: str) -> dict[str, int]:
-    pytester.makepyfile(test_store=MODULE.format(store=store))
-    run = pytester.runpytest_subprocess(
-        *ISOLATED, "-W", "error", "-p", "no:cacheprovider", *options
-    )
-    return run.parseoutcomes()
-
-
 def test_every_module_of_the_package_is_part_of_the_suite() -> None:
     folder = Path(str(conformance.__file__)).parent
     written = [
@@ -92,13 +84,19 @@ def test_every_module_of_the_package_is_part_of_the_suite() -> None:
 
 
 def test_a_correct_store_passes_every_case(pytester: pytest.Pytester) -> None:
-    assert set(_run(pytester, CORRECT)) == {"passed"}
+    pytester.makepyfile(test_store=MODULE.format(store=CORRECT))
+    run = pytester.runpytest_subprocess(*ISOLATED, "-W", "error", "-p", "no:cacheprovider")
+    assert set(run.parseoutcomes()) == {"passed"}
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_found(pytester: pytest.Pytester, defect: str) -> None:
     store = f"class OwnStore(MemoryStore):{DEFECTS[defect]}"
-    assert _run(pytester, store, "-x")["failed"] == 1
+    pytester.makepyfile(test_store=MODULE.format(store=store))
+    run = pytester.runpytest_inprocess(
+        "--disable-plugin-autoload", "-p", "no:cacheprovider", "-W", "error", "-x"
+    )
+    assert run.parseoutcomes()["failed"] == 1
 
 
 def test_a_failed_case_shows_the_values_that_were_compared(pytester: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ from flowfabric.plan import Form
 from flowfabric.rules.claims.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
 from flowfabric.rules.claims.claims import CLAIM
 from flowfabric.rules.leases.attempts import COMPLETE
-from flowfabric.store.port import Get, Scan, Tally
+from flowfabric.store.port import Get, Listed, Scan, Tally
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.next_due import firsts_of
@@ -21,6 +21,7 @@ from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
 from flowfabric.store.sql.pg_combined import sweep_decided_by, sweep_preceded_by
 from flowfabric.store.sql.pg_statement import statement
+from tests.store.finds import finds
 from tests.store.sqlite.forms import ALL
 
 from .explained import (
@@ -66,6 +67,7 @@ def test_every_statement_walks_its_index(url: str) -> None:
         check_reads(reader)
         for table in TABLES.values():
             check_get(reader, table)
+        check_finds(reader)
     with session(url, connections.WRITER_SETTINGS) as writer:
         check_claims(writer)
 
@@ -75,6 +77,7 @@ def test_a_range_planned_on_an_empty_table_walks_its_index() -> None:
     url = empty("nothing", analyzed=True)
     with session(url, connections.READER_SETTINGS) as reader:
         check_reads(reader)
+        check_finds(reader)
         assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), (
             "the guard notices"
         )
@@ -194,6 +197,20 @@ def check_tallies(reader: Session, index: Index) -> None:
                 )
                 limits = [at for at, node in enumerate(found) if node["Node Type"] == "Limit"]
                 assert limits and not sorts(found[limits[-1] :]), tally
+
+
+def check_finds(reader: Session) -> None:
+    for find in finds():
+        index = INDEXES[find.index]
+        wanted = {index_name(index)}
+        wanted |= {index_name(INDEXES[c.index]) for c in find.matches if isinstance(c, Listed)}
+        for reads in ([find], [find, find]):
+            for found in both_ways(reader, *sent(run_reads(Recorder(), reads))):
+                bounded = bool(find.group or (find.is_in_order and find.after))
+                assert offences(found, bounded=bounded) == [], find
+                walks = {node["Index Name"] for node in found if "Index Name" in node}
+                assert walks == wanted, find
+                assert not (find.is_in_order and sorts(found)), find
 
 
 def check_next_due(reader: Session, index: Index) -> None:

@@ -115,7 +115,7 @@ async def test_an_unknown_database_is_named() -> None:
     assert "/ff_never_made: no such database" in str(error)
 
 
-async def test_a_database_without_the_schema_says_what_to_run() -> None:
+async def test_the_error_for_a_missing_schema_names_the_command() -> None:
     url = database("bare")
     error = await refused(url)
     assert isinstance(error, Unavailable)

@@ -1,5 +1,5 @@
-"""Who leads: a lease on a row, by the server's clock, that a leader gives up by itself when it is
-not answered.
+"""The election: a lease on a row, by the server's clock, that a leader resigns when it gets no
+answer.
 """
 
 from __future__ import annotations
@@ -72,5 +72,5 @@ async def test_a_leader_that_is_not_answered_stops(
 async def test_when_the_lead_is_free(options: Options, until: str, is_free: bool) -> None:
     held(options, until)
     async with candidate(options) as election:
-        assert await election._ask(look_first=True) is is_free
-        assert await election._ask() is is_free
+        assert await election.ask(look_first=True) is is_free
+        assert await election.ask() is is_free

@@ -14,7 +14,7 @@ import pytest
 from flowfabric.connect import postgres_engine
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
-from tests.engine.helpers import create, fields, worker
+from tests.engine.helpers import create, fields, loop_threads, worker
 from tests.patience import patient
 
 from .helpers import engine_on, one, plain, until
@@ -71,7 +71,7 @@ async def test_a_task_that_blocks_the_event_loop_of_the_leader_delays_no_timer(
 async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(options: Options) -> None:
     engine = postgres_engine(await PostgresStore(options).open())
     engine.with_scanners()
-    thread, store = engine.loops.thread._thread, engine.store  # type: ignore[union-attr]
+    (thread,), store = loop_threads(), engine.store
     del engine
     gc.collect()
     await until(lambda: not thread.is_alive())

@@ -1,4 +1,4 @@
-"""When a gap between events is dead, told by transaction ids alone."""
+"""When a gap between events is dead, by transaction ids alone."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def test_errors_name_all_hosts_and_no_password() -> None:
     assert "hunter2" not in text and caught.value.retryable
 
 
-async def test_a_wrong_password_says_more_than_a_host_that_is_down() -> None:
+async def test_a_wrong_password_is_reported_before_an_unreachable_host() -> None:
     async def refuse(host: Host) -> Any:
         if host.port == 1:
             raise ConnectionRefusedError
@@ -85,7 +85,7 @@ async def test_of_two_connections_one_is_ended(
     await kept.close()
 
 
-async def test_a_socket_notices_a_host_that_is_gone(options: Options) -> None:
+async def test_a_socket_closes_when_its_host_is_lost(options: Options) -> None:
     connection = await connections.connect(options)
     sock = connection._transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

@@ -1,4 +1,4 @@
-"""A process that is alone sends no notifications; a new one finds what it missed."""
+"""A single process sends no notifications; a new one finds what it missed."""
 
 from __future__ import annotations
 

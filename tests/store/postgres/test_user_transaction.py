@@ -1,4 +1,4 @@
-"""Work created inside a user's own transaction: there from his commit on, or never."""
+"""Work created inside a user's own transaction exists from its commit on, or never."""
 
 from __future__ import annotations
 

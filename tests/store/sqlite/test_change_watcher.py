@@ -1,4 +1,4 @@
-"""Commits of other processes wake those who wait here."""
+"""Commits of other processes wake waiters of this one."""
 
 from __future__ import annotations
 

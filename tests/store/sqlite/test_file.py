@@ -1,4 +1,4 @@
-"""The file itself: who may read it, and what happens when it is taken away."""
+"""The file itself: permissions, and its removal while open."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from flowfabric.plan import Form
 from flowfabric.rules.claims.claims import CLAIM
 from flowfabric.rules.executions.operator_actions import SWEEP_DELAYED
 from flowfabric.rules.fence import SWEEP_EXPIRED
-from flowfabric.store.port import Scan, Tally
+from flowfabric.store.port import Listed, Scan, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.sql.ddl import index_name, sqlite_schema
-from flowfabric.store.sql.reads import scan_sql, tally_sql
+from flowfabric.store.sql.reads import find_sql, scan_sql, tally_sql
 from flowfabric.store.sql.sqlite_plan import sqlite_form
 from flowfabric.store.sqlite.reader import Parameters, get_sql
 from flowfabric.store.sqlite.uri import new_uuid_bytes
+from tests.store.finds import finds
 
 from .forms import ALL, statements
 
@@ -124,6 +125,22 @@ def test_a_tally_walks_its_index_and_sorts_only_the_counted_rows(
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         assert any(f"INDEX {wanted}" in step for step in steps), steps
         assert not [step for step in steps if "TEMP B-TREE FOR ORDER BY" in step], steps
+
+
+def test_a_search_walks_its_index_and_sorts_only_what_has_another_order(
+    db: sqlite3.Connection,
+) -> None:
+    for find in finds():
+        params = Parameters()
+        sql = find_sql(find, params, keeps_order=True)
+        steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
+        listed = [INDEXES[c.index] for c in find.matches if isinstance(c, Listed)]
+        wanted = {index_name(index) for index in (INDEXES[find.index], *listed)}
+        walked = {found for step in steps for found in re.findall(r"INDEX (ff_\w+)", step)}
+        assert walked == wanted, (find, steps)
+        assert not _whole_tables(steps), (find, steps)
+        if find.is_in_order:
+            assert not [step for step in steps if "TEMP B-TREE" in step], (find, steps)
 
 
 @pytest.mark.parametrize("table", [t for t in TABLES if TABLES[t].columns[0].kind != "auto"])

@@ -1,4 +1,4 @@
-"""One store per database and process, for as long as somebody uses it."""
+"""One store per database and process, for as long as it has users."""
 
 from __future__ import annotations
 

@@ -40,14 +40,15 @@ class IdlePoll:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._last: dict[Queue, _Poll] = {}
-        self._polls: Batcher[None, Queue, bool] = Batcher(
+        self.polls: dict[Queue, _Poll] = {}
+        """At most `MAX_LANES`."""
+        self._batcher: Batcher[None, Queue, bool] = Batcher(
             lambda _, queues: self._have_work(queues), MAX_POLLS
         )
 
     def wait_s(self, queue: Queue, since: float, every_s: float) -> float:
         """The time until the next poll of a queue, for a claimer that knows it as of `since`."""
-        last = self._last.get(queue)
+        last = self.polls.get(queue)
         now = time.monotonic()
         shared = last.began + every_s if last is not None else now
         due = shared if shared > now else since + every_s
@@ -55,11 +56,11 @@ class IdlePoll:
 
     async def poll(self, queue: Queue, since: float) -> tuple[bool, float]:
         """Whether the queue has work, and when the poll began, which is after `since`."""
-        last = self._last.get(queue)
+        last = self.polls.get(queue)
         if last is None or last.began <= since or last.failed:
-            if len(self._last) >= MAX_LANES:
-                self._last.clear()
-            last = self._last[queue] = _Poll(self._polls.submit(None, queue))
+            if len(self.polls) >= MAX_LANES:
+                self.polls.clear()
+            last = self.polls[queue] = _Poll(self._batcher.submit(None, queue))
         return await asyncio.shield(last.answer), last.began
 
     async def _have_work(self, queues: Sequence[Queue]) -> list[bool]:

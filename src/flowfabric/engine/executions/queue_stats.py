@@ -1,4 +1,4 @@
-"""Queue depths, at a cost that is bounded whatever the length of the queues."""
+"""Queue depths. Each execution that has not ended is counted in an index of its own state."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from msgspec import Struct, structs
 from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import load_all
 from flowfabric.model.queue_stats import LaneLoad, QueueStats
-from flowfabric.store.port import GetAll, Read, Scan, ScanAll, Tally
+from flowfabric.store.port import Read, Scan, ScanAll, Tally
 
 MAX_LANES = 200
 MAX_NAMESPACES = 100
 """So many namespaces of a lane are searched for its oldest execution; all are counted."""
 MAX_GATES = 100
 MAX_QUEUES = 2_000
-MAX_COUNTED = 10_000
-"""Per state over all lanes. Waiting executions are counted per lane, so no lane hides another."""
-MAX_WAITING, LEAST_WAITING = 50_000, 500
+MAX_WORKERS = 10_000
+ALL = 2**31 - 1
 MAX_PRIORITIES, FRONT = 8, 16
 """The oldest is searched among so many rows at the front of each of the highest priorities."""
 _STATES = {
+    "ready": "waiting",
+    "blocked": "waiting",
     "delayed": "delayed",
     "leased": "active",
     "lost": "active",
     "routed": "waiting",
     "limited": "rate_limited",
     "dependent": "waiting_children",
+    "suspended_executions": "suspended",
 }
 """Indexes, and the public state of the executions in them."""
 _TIMERS = (
@@ -61,27 +63,22 @@ class QueueCounts:
         self._core, self._store = core, core.store
 
     async def census(self) -> QueueStats:
-        """Executions that have not ended by lane and state, live workers, and pending cancels."""
+        """Executions that have not ended by lane and state, live workers, and pending cancels.
+
+        All of them are counted, on one snapshot.
+        """
         loaded = await self._store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
         lanes = [lane for rows in loaded.rows for (lane,) in rows]
         alive = (loaded.now_ms + 1, "", "")
-        per_lane = max(MAX_WAITING // max(len(lanes), 1), LEAST_WAITING)
         reads: list[Read] = [
-            Tally("suspended", MAX_COUNTED, ("partition_key", "execution_id")),
-            Tally("cancel_backlog_members", MAX_COUNTED, ("partition_key",)),
-            Scan("worker_expiry", {}, alive, None, MAX_COUNTED, ("namespace",)),
+            Tally("cancel_backlog_members", ALL, ("partition_key",)),
+            Scan("worker_expiry", {}, alive, None, MAX_WORKERS, ("namespace",)),
         ]
-        reads += [Tally(index, MAX_COUNTED, ("lane_id",)) for index in _STATES]
-        reads += [
-            Tally("ready_namespaces", per_lane, ("lane_id",), {"lane_id": lane}) for lane in lanes
-        ]
-        suspended, backlog, workers, *tallies = (await self._store.load(reads)).rows
-        states = [*_STATES.values(), *("waiting" for _ in lanes)]
+        reads += [Tally(index, ALL, ("lane_id",)) for index in _STATES]
+        backlog, workers, *tallies = (await self._store.load(reads)).rows
         counts: Counter[tuple[str, str]] = Counter()
-        for state, rows in zip(states, tallies, strict=True):
+        for state, rows in zip(_STATES.values(), tallies, strict=True):
             counts.update({(lane, state): n for lane, n in rows})
-        lanes_suspended = await self._lanes_of([(partition, i) for partition, i, _ in suspended])
-        counts.update((lane, "suspended") for lane in lanes_suspended)
         waiting = [lane for lane in lanes if counts[lane, "waiting"]]
         oldest = await self._oldest(await self._queues(waiting))
         by_lane: dict[str, dict[str, int]] = {lane: {} for lane in lanes}
@@ -123,11 +120,6 @@ class QueueCounts:
         dues = await asyncio.gather(*(self._store.next_due(index) for index in _TIMERS))
         now = await self._store.now_ms()
         return max((now - due for due in dues if due is not None and due < now), default=0)
-
-    async def _lanes_of(self, keys: list[tuple[int, UUID]]) -> list[str]:
-        if not keys:
-            return []
-        return await load_all(self._store, GetAll("ff_exec_core", keys, ("lane_id",)), str)
 
     async def _oldest(self, queues: list[_Queue]) -> dict[str, int]:
         """How long the oldest of each lane waits. A priority of a queue is sorted by age."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from uuid import UUID
 
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.errors import invalid
+from flowfabric.errors import Corruption, invalid
 from flowfabric.ids import execution_id, lane_id, name
 from flowfabric.model.search import ExecutionFilter, ExecutionSummary
 from flowfabric.model.state import PublicState
-from flowfabric.store.port import AnyMatch, Match
+from flowfabric.store.port import AnyMatch, Condition, Listed, Match
 
 FAILED_STATES = frozenset((PublicState.FAILED, PublicState.EXPIRED))
 ENDED_STATES = FAILED_STATES | {
@@ -28,12 +29,16 @@ _SAME = {
     "lane": "lane_id",
     "namespace": "namespace",
     "key": "idempotency_key",
+    "flow": "flow_id",
 }
+_TYPE = re.compile(r"[^\W\d][\w.]*")
+"""The name of an exception type, which stands before its message."""
 Position = tuple[int, UUID]
 """The time of creation and the uuid of an execution."""
 
 
 def checked(where: ExecutionFilter) -> ExecutionFilter:
+    """The filter with its values checked and of their own types."""
     where = validation.instance(where, ExecutionFilter, "where")
     made: dict[str, Any] = {"state": _states(where.state)}
     for field in ("task", "namespace", "worker"):
@@ -68,14 +73,18 @@ def _states(given: object) -> tuple[PublicState, ...]:
         raise invalid("state", accepted, given) from None
 
 
-def matches_of(where: ExecutionFilter) -> tuple[Match | AnyMatch, ...]:
-    """The conditions on columns. Flows and parents are found by their own indexes."""
-    found: list[Match | AnyMatch] = []
+def matches_of(where: ExecutionFilter) -> tuple[Condition, ...]:
+    """The conditions on columns. Those of `tag` and `error` hold for some others too."""
+    found: list[Condition] = []
     if where.state:
         found.append(Match("public_state", "in", tuple(each.value for each in where.state)))
     for field, column in _SAME.items():
         if (value := getattr(where, field)) is not None:
             found.append(Match(column, "=", value))
+    if where.parent is not None:
+        partition, ident = where.parent.key
+        parent = {"parent_partition": partition, "parent_execution_id": ident}
+        found.append(Listed("flow_id", "children_of", parent))
     if where.tag is not None:
         found.append(Match("tags", "contains", _tag_text(where.tag)))
     if where.worker is not None:
@@ -88,11 +97,7 @@ def matches_of(where: ExecutionFilter) -> tuple[Match | AnyMatch, ...]:
         if high is not None:
             found.append(Match(column, "<", high))
     if where.error is not None:
-        text = where.error
-        starts = Match("failure_reason", "starts", text)
-        behind_type = Match("failure_reason", "contains", f": {text}")
-        message = Match("last_failure_message", "starts", text)
-        found.append(AnyMatch((starts, behind_type, message)))
+        found.append(_error_match(where.error))
     return tuple(found)
 
 
@@ -100,21 +105,55 @@ def _tag_text(tag: str) -> str:
     """How the pair or the key is written in the stored tags."""
     key, equals, value = tag.partition("=")
     pair = json.dumps({key: value}, separators=(",", ":"), ensure_ascii=False)[1:-1]
-    return pair if equals else pair[:-1]
+    return pair if equals else pair.removesuffix('""')
+
+
+def _error_match(error: str) -> AnyMatch:
+    """The text, or the message behind the type, begins so."""
+    return AnyMatch(
+        tuple(
+            match
+            for column in ("failure_reason", "last_failure_message")
+            for match in (
+                Match(column, "starts", error),
+                Match(column, "contains", f": {error}"),
+            )
+        )
+    )
+
+
+def is_exact(found: ExecutionSummary, where: ExecutionFilter) -> bool:
+    """Whether an execution that meets the conditions on columns has the tag and the error."""
+    return has_tag(found, where.tag) and has_error(found, where.error)
+
+
+def has_tag(found: ExecutionSummary, tag: str | None) -> bool:
+    """Tags that cannot be read match nothing."""
+    if tag is None:
+        return True
+    key, equals, value = tag.partition("=")
+    try:
+        tags = found.tags
+    except Corruption:
+        return False
+    return tags.get(key) == value if equals else key in tags
 
 
 def has_error(found: ExecutionSummary, error: str | None) -> bool:
     """Whether it failed with this type of exception, or with a message that begins so."""
     if error is None:
         return True
-    reason, message = found.failure_reason or "", found.last_failure_message or ""
-    kind, colon, rest = reason.partition(": ")
-    return (
-        error == kind
-        or reason.startswith(error if not colon or ": " in error else "\0")
-        or (bool(colon) and rest.startswith(error))
-        or message.startswith(error)
-    )
+    texts = (found.failure_reason, found.last_failure_message)
+    return any(_is_of(text, error) for text in texts if text is not None)
+
+
+def _is_of(text: str, error: str) -> bool:
+    """A text without a type is a message."""
+    kind, colon, message = text.partition(": ")
+    if not colon or _TYPE.fullmatch(kind) is None:
+        return text.startswith(error)
+    has_type = len(error) > len(kind) and text.startswith(error)
+    return error == kind or has_type or message.startswith(error)
 
 
 def cursor_text(position: Position) -> str:

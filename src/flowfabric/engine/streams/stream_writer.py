@@ -80,6 +80,11 @@ class StreamWriter:
             raise ResourceExhausted("appends to one stream that wait", MAX_WAITING)
         return self._appends.submit(target, _Append(handle, frames, now))
 
+    @property
+    def known_streams(self) -> int:
+        """The number of streams whose state is in memory."""
+        return len(self._open)
+
     async def finish(self) -> None:
         """Waits until every accepted append has an answer."""
         await self._appends.finish()

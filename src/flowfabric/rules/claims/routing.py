@@ -28,7 +28,7 @@ def uncovered(
 ) -> list[Routed]:
     """The executions that no live worker of their namespace and no claimer in `asking` can run.
 
-    A namespace without registered workers is left alone.
+    Empty for a namespace without registered workers.
     """
     known, offers = {worker.namespace for worker in live}, list(asking)
     return [

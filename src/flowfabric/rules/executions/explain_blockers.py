@@ -160,7 +160,7 @@ def _near(looked: model.Looked, worker: WorkerInfo) -> model.NearWorker:
 
 
 def queued(looked: model.Looked) -> model.Reason:
-    """Nothing blocks the execution: it waits for its turn, or for a worker to start."""
+    """Nothing blocks the execution: it waits for executions before it, or for a worker."""
     execution, there, can = looked.execution, serving(looked), able(looked)
     code, says = model.Why.WAITING_FOR_WORKER, f"{say.counted(len(can), 'live worker')} can run it"
     hint = "wait, start more workers, or move it ahead with change_priority"

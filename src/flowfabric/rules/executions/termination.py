@@ -1,4 +1,4 @@
-"""Ends that do not come from the holder of a lease, whatever the execution is doing."""
+"""Ends that do not come from the holder of a lease, in any state of the execution."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None
 
 
 def cancel_flow_header(snapshot: CancelSnapshot, args: CancelFlowArgs) -> FlowCancel | None:
-    """None when the flow has ended: the first cancel stands."""
+    """None when the flow has ended: the first cancel wins."""
     flow, policy, by = snapshot.flow, args.cancellation_policy, "cancel_flow_header"
     if flow.is_terminal:
         return None

@@ -153,7 +153,7 @@ _BUCKETS = {"success": "success_count", "skipped": "skip_count"}
 
 
 def evaluate(group: EdgeGroup) -> str:
-    """The state that the counters of a group imply, whatever its stored state is."""
+    """The state that the counters of a group imply, regardless of its stored state."""
     policy, failed = stored_edge_policy(group.policy), group.fail_count + group.skip_count
     if policy.kind == "all_of":
         if failed:

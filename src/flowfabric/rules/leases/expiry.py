@@ -31,7 +31,7 @@ REVOKE = Form(
 def revoke(
     snapshot: Snapshot, args: model.RevokeLeaseArgs, label: str, seen_epoch: int | None = None
 ) -> Decision:
-    """`seen_epoch` is the epoch of the first read; a lease granted since then is left alone."""
+    """`seen_epoch` is the epoch of the first read; a lease granted since then does not expire."""
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))

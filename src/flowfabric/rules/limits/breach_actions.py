@@ -1,4 +1,4 @@
-"""What a budget does to an execution whose report it refuses."""
+"""The actions of a budget on an execution whose report it refuses."""
 
 from __future__ import annotations
 

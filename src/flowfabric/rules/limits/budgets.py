@@ -28,7 +28,7 @@ DEFAULT_NAMESPACE = "default"
 def create_budget(
     existing: model.BudgetPolicy | None, args: model.CreateBudgetArgs, now_ms: int
 ) -> Decision:
-    """The first definition stands. A budget of another namespace is not found."""
+    """The first definition wins. A budget of another namespace is not found."""
     namespace = args.namespace or DEFAULT_NAMESPACE
     if existing is not None:
         if existing.namespace != namespace:
@@ -75,7 +75,7 @@ Charge = tuple[ExecutionId, str]
 class BudgetRows(Struct, frozen=True):
     """A budget as it was read: usage, expiry by key, and the accounts of executions.
 
-    `namespaces` are those of the reporting executions; an execution that is gone has none.
+    `namespaces` are those of the reporting executions; a removed execution has none.
     """
 
     budget_id: UUID
@@ -166,7 +166,7 @@ def _count_one(
 def _over(
     rows: BudgetRows, limits: model.Limits, report: Report, found: UsageTally
 ) -> model.HardBreach | EngineError | None:
-    """The first dimension without room. Which one that is depends on those before it, too."""
+    """The first dimension without room, after the growth of the dimensions before it."""
     with_room: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0)

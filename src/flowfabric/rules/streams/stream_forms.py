@@ -1,4 +1,4 @@
-"""Forms that append frames to a stream, and that forget expired ones."""
+"""Forms that append frames to a stream, and that delete expired ones."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def _token(path: str, node: model.Condition, signal: Arrived) -> str:
         return f"{path}#wp:{signal.waitpoint_id}"
     if node.count_kind is model.CountKind.DISTINCT_SIGNALS:
         return f"{path}#sig:{signal.signal_id}"
-    if signal.link:  # a link counts once, whatever the name of its user
+    if signal.link:  # a link counts once, for any name of its user
         return f"{path}#link:{signal.link}"
     return f"{path}#src:{signal.source_type}:{signal.source_identity}"
 

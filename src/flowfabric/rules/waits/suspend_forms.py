@@ -1,4 +1,4 @@
-"""Forms that suspend an execution, and that remember the outcome of a suspend under its key."""
+"""Forms that suspend an execution, and that store the outcome of a suspend under its key."""
 
 from __future__ import annotations
 

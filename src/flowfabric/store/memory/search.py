@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Any
 
 from flowfabric.store.memory.evaluate import TESTS, Key, Record
 from flowfabric.store.memory.tables import MemoryTables
-from flowfabric.store.port import AnyMatch, Find, Match, Row, alternatives
+from flowfabric.store.port import AnyMatch, Condition, Find, Listed, Match, Row
 from flowfabric.store.schema import INDEXES
+
+Test = Callable[[Record], bool]
 
 
 def find(tables: MemoryTables, read: Find) -> list[Row]:
@@ -20,31 +23,48 @@ def find(tables: MemoryTables, read: Find) -> list[Row]:
             return True
         return place(row) < read.after if read.descending else place(row) > read.after
 
-    index = INDEXES[read.index]
-    if read.is_in_order and read.descending:
-        walked = tables.walk_back(index, read.group, read.after)
-    else:
-        walked = tables.walk(index, read.group, read.after if read.is_in_order else None)
-    examined = [row for _, row in islice(walked, read.examine)]
-    found = [row for row in examined if is_behind(row) and _all_hold(read, row)]
+    tests = [is_behind, *(_test_of(tables, condition) for condition in read.matches)]
+    examined = list(islice(_walked(tables, read), read.examine))
+    found = [row for row in examined if all(test(row) for test in tests)]
     found.sort(key=place, reverse=read.descending)
     hits = [(True, *(row[c] for c in read.columns)) for row in found[: read.limit]]
-    if len(examined) < read.examine:
+    if read.examine is None or len(examined) < read.examine:
         return hits
     return [*hits, (False, *(examined[-1][c] for c in read.columns))]
 
 
-def _all_hold(read: Find, row: Record) -> bool:
-    return all(_holds(match, row) for match in read.matches)
+def _walked(tables: MemoryTables, read: Find) -> Iterable[Record]:
+    index = INDEXES[read.index]
+    if read.is_in_order:
+        walk = tables.walk_back if read.descending else tables.walk
+        return (row for _, row in walk(index, read.group, read.after))
+    groups = [read.group] if read.group else tables.groups(index)
+    walks = chain.from_iterable(tables.walk(index, group) for group in groups)
+    return (row for _, row in walks)
 
 
-def _holds(match: Match | AnyMatch, row: Record) -> bool:
-    return any(_is_met(each, row[each.column]) for each in alternatives(match))
+def _test_of(tables: MemoryTables, condition: Condition) -> Test:
+    if isinstance(condition, Listed):
+        column = condition.column
+        walked = tables.walk(INDEXES[condition.index], condition.group)
+        values = {row[column] for _, row in walked}
+        return lambda row: row[column] in values
+    if isinstance(condition, AnyMatch):
+        tests = [_compares(each) for each in condition.matches]
+        return lambda row: any(test(row) for test in tests)
+    return _compares(condition)
+
+
+def _compares(match: Match) -> Test:
+    def test(row: Record) -> bool:
+        return row[match.column] is not None and _is_met(match, row[match.column])
+
+    return test
 
 
 def _is_met(match: Match, value: Any) -> bool:
     if match.op == "starts":
-        return value is not None and str(value).startswith(match.value)
+        return str(value).startswith(match.value)
     if match.op == "contains":
-        return value is not None and match.value in str(value)
+        return match.value in str(value)
     return TESTS[match.op](value, match.value)

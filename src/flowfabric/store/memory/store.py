@@ -33,7 +33,7 @@ from flowfabric.store.wakeups import Topic, Wakeups
 
 
 class MemoryStore:
-    """Rows live in this process and are lost with it."""
+    """Keeps rows in this process; they are lost with it."""
 
     label = "memory"
     tag = BackendTag.SQLITE

@@ -87,7 +87,9 @@ class MemoryTables:
         after: Key | None = None,
         upto: int | None = None,
     ) -> Iterator[Found]:
-        """Rows of one group in order, behind `after`, up to a bound on the first column."""
+        """Rows of one group in order, after the position `after`, up to a bound on the first
+        column.
+        """
         entries = self._entries[index.name].get(tuple(group[c] for c in index.group), [])
         start = 0
         if upto is not None:

@@ -41,7 +41,7 @@ Clock = Callable[[], int]
 
 
 class BatchRunner:
-    """A batch begins when the futures of `barrier` are done; `committed` is called behind it.
+    """A batch begins when the futures of `barrier` are done; `committed` is called after it.
 
     `moved` is called when the server takes no writes any more.
     """

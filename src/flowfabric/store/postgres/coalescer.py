@@ -116,7 +116,7 @@ class Coalescer:
             size += queue[0].size
             group.append(queue.popleft())
         if queue:
-            self._ready[shape] = queue  # behind the other shapes
+            self._ready[shape] = queue  # after the other shapes
         self._waiting -= len(group)
         return group
 
@@ -159,7 +159,7 @@ class Coalescer:
 
 
 def _answer(future: asyncio.Future[Any], answer: Any) -> None:
-    """A cancelled caller gets no answer; the commit stands."""
+    """A cancelled caller gets no answer; the commit is not undone."""
     if future.done():
         return
     if isinstance(answer, BaseException):

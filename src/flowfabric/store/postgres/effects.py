@@ -57,7 +57,7 @@ class Effects:
                 self.due(wake.topic, min(times))
 
     def add_swept(self, sql: PgForm, wanted: Sequence[Sweep], rows: SqlRows) -> None:
-        """For a sweep; of times that stand in its rows, only the earliest is added."""
+        """For a sweep; of the times in its rows, only the earliest is added."""
         if any(wake.at is None or wake.at >= 0 for wake in sql.wakes):
             for row in rows:
                 self.add(sql, wanted[row[1] - 1][0].values, row)

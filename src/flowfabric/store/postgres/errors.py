@@ -72,7 +72,7 @@ def is_read_only(error: BaseException) -> bool:
 
 
 def must_reconnect(error: BaseException) -> bool:
-    """Nothing further can be done on this connection."""
+    """The connection cannot be used any more."""
     return is_gone(error) or is_read_only(error)
 
 

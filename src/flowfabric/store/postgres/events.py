@@ -80,7 +80,7 @@ class GapReader:
         return page or None
 
     async def last(self, run: Run, noted: Callable[[], None]) -> int:
-        """A position behind all committed events and before all others; if in doubt, earlier.
+        """A position after all committed events and before all others; if in doubt, earlier.
 
         `noted` is called as soon as no event committed later can be missed.
         """
@@ -110,8 +110,8 @@ class GapReader:
         """The number up to which the fence shows that gaps are dead, or 0.
 
         The fence is a transaction id drawn after the gap was seen: a transaction that can still
-        fill the gap has a smaller id. The fence wrote nothing, so a crash of the server may forget
-        it: then its id lies ahead, and another one is drawn.
+        fill the gap has a smaller id. The fence wrote nothing, so a crash of the server may lose
+        it: then its id is ahead, and another one is drawn.
         """
         if self._fence is None:
             return 0

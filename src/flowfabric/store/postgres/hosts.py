@@ -55,7 +55,9 @@ def hosts_of(url: str) -> list[Host]:
 
 
 def target_of(url: str) -> str | None:
-    """What `target_session_attrs` asks for. Several hosts are asked for the one that writes."""
+    """The value of `target_session_attrs`. For several hosts the default is the one that takes
+    writes.
+    """
     said = _parameter(_split(url), "target_session_attrs")
     if said and said not in TARGETS:
         raise ConfigError(f"url: target_session_attrs is one of {', '.join(TARGETS)}")

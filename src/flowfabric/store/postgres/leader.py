@@ -39,14 +39,14 @@ class Election:
 
     async def won(self) -> None:
         """Returns when this process leads."""
-        while not await self._ask(look_first=True):  # noqa: ASYNC110
+        while not await self.ask(look_first=True):  # noqa: ASYNC110
             await asyncio.sleep(ASK_EVERY_S)
 
     async def lost(self) -> None:
         """Returns when another process leads, or when the lease was not renewed in time."""
         while True:
             await asyncio.sleep(min(ASK_EVERY_S, max(self._leads_until - time.monotonic(), 0)))
-            if await self._ask() is False or time.monotonic() >= self._leads_until:
+            if await self.ask() is False or time.monotonic() >= self._leads_until:
                 return
 
     async def resign(self) -> None:
@@ -61,7 +61,7 @@ class Election:
             await connection.close(timeout=ANSWER_S)
         connection.terminate()
 
-    async def _ask(self, *, look_first: bool = False) -> bool | None:
+    async def ask(self, *, look_first: bool = False) -> bool | None:
         """Whether this process leads; None when the server did not answer."""
         began = time.monotonic()
         try:

@@ -1,8 +1,8 @@
 """Wake-ups between processes: LISTEN and NOTIFY on a connection of their own.
 
 A commit does not contain NOTIFY, which would make commits wait for each other: notifications are
-sent behind it, several together when they are frequent, and none while no other process listens.
-A lost notification costs time only, since waiters also poll.
+sent after it, several together when they are frequent, and none while no other process listens. A
+lost notification costs time only, since waiters also poll.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Notifier:
                     await asyncio.sleep(PAUSE_S)
 
     async def _send(self, connection: asyncpg.Connection) -> bool:
-        """The pending wake-ups first, so that `bye` comes behind them."""
+        """The pending wake-ups first, so that `bye` comes after them."""
         pending, self.pending = self.pending, Effects()
         words, self._words = self._words, []
         if pending:

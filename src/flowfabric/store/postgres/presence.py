@@ -1,4 +1,4 @@
-"""Which other processes listen. A process that is alone has no receiver for its notifications."""
+"""Which other processes listen. The notifications of a single process have no receiver."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MAY_HAVE_MISSED: tuple[Word, ...] = ("hello", "look")
 
 
 class Presence:
-    """Each process says `hello` when it begins to listen, and the others answer `here`.
+    """Each process sends `hello` when it begins to listen, and the others answer `here`.
 
-    A process that assumed to be alone and receives something sends `look`, since it may have left
-    out notifications. A late answer is harmless: its sender was too busy to receive anything.
+    A process that assumed to be the only one and receives a word sends `look`, since it may have
+    left out notifications. A late answer is harmless: its sender was too busy to receive anything.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

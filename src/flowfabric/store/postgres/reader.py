@@ -35,6 +35,9 @@ class Parameters(list[object]):
         self.append(value)
         return f"${len(self)}::text"
 
+    def among(self, table: Table, column: str, values: Sequence[object]) -> str:
+        return f"= ANY({self.array(table, column, values)})"
+
     def array(self, table: Table, column: str, values: Sequence[object]) -> str:
         self.append(list(values))
         return f"${len(self)}::{PG_TYPES[table.kinds[column]]}[]"

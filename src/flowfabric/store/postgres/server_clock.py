@@ -12,9 +12,9 @@ READ_EVERY_S = 10.0
 
 
 class ServerClock:
-    """Never ahead of the server and never running back.
+    """Never ahead of the server, and never decreasing.
 
-    A caller that reads rows before the server's time has come finds nothing due and sleeps again.
+    A caller that wakes before the server's time finds nothing due and sleeps again.
     """
 
     def __init__(self, read: Callable[[], Awaitable[int]]) -> None:

@@ -60,7 +60,7 @@ class PostgresStore:
     def __init__(
         self, options: Options, *, clock: Clock | None = None, beside: PostgresStore | None = None
     ) -> None:
-        """`beside` is a store of another thread, whose hub and notifier this one shares."""
+        """`beside` is a store of another thread; both share its hub and notifier."""
         self.options = options.checked()
         self._beside = beside
         self.hub: Wakeups = Wakeups() if beside is None else beside.hub

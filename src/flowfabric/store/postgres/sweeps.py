@@ -1,4 +1,4 @@
-"""Sweeps on one connection: alone, behind plans that decide, or beside unrelated plans."""
+"""Sweeps on one connection: alone, after plans that decide, or with unrelated plans."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _arguments(sql: PgForm, form: Form, wanted: Sequence[Sweep]) -> tuple[list[V
 
 
 def _picked(rows: SqlRows) -> list[SqlRow]:
-    """Without the row of nulls that stands for an empty sweep."""
+    """Without the row of nulls of an empty sweep."""
     return [row for row in rows if row[1] is not None]
 
 

@@ -10,7 +10,7 @@ from flowfabric.store.schema import TABLES, Table
 
 
 def refusable(step: Step) -> bool:
-    """A step behind the deciding one can still refuse the plan."""
+    """A step after the deciding one can still refuse the plan."""
     return isinstance(step, Update) or (
         isinstance(step, Insert) and (bool(step.where) or not TABLES[step.table].is_numbered)
     )

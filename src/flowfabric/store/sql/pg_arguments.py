@@ -25,7 +25,7 @@ _SENT_AS = dict.fromkeys(("list", "items", "uuids", "json"), "text")
 
 
 def clock(name: str = "clk", behind: str = "") -> str:
-    """The time, read once; with `behind`, after that part has returned."""
+    """The time, read once; with `behind`, after that part has returned rows."""
     source = f" FROM {behind}" if behind else ""
     return f"{name} AS MATERIALIZED (SELECT {NOW_MS} AS now_ms{source})"
 
@@ -36,7 +36,7 @@ def step_arguments(form: Form) -> list[str]:
 
 
 def later_arguments(form: Form) -> list[str]:
-    """The arguments of the steps behind the deciding one."""
+    """The arguments of the steps after the deciding one."""
     return argument_names(v for step in form.steps[1:] for v in step_values(step))
 
 

@@ -78,5 +78,5 @@ def sweep_preceded_by(first: Form, form: Form) -> PgForm:
 
 
 def _next_parameter(form: Form) -> int:
-    """The first parameter number behind the arguments of a sweep."""
+    """The first parameter number after the arguments of a sweep."""
     return len(step_arguments(form)) + len(form.pick_args) + 3

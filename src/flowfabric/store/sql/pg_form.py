@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class WakePosition(Struct, frozen=True):
-    """Where the key and the time of a wake-up stand.
+    """The positions of the key and the time of a wake-up.
 
     A position counts among the arguments, or from the end of the answer row when it is negative.
     """
@@ -59,9 +59,9 @@ class Lead(Struct, frozen=True):
     """Parts of a statement in front of a sweep; the last is `f`, their arguments come last.
 
     The rows of `f` are returned, with nulls, even when the sweep picked nothing. When `decides` is
-    true, the sweep runs only if `f` has a row. Otherwise the row of `f` stands where the time
-    stands, and the sweep reads the clock behind `f`: `f` may wait for locks, and the leases that
-    the sweep grants start after that.
+    true, the sweep runs only if `f` has a row. Otherwise the row of `f` takes the place of the
+    time, and the sweep reads the clock after `f`: `f` may wait for locks, and the leases that the
+    sweep grants start after that.
     """
 
     parts: tuple[str, ...]

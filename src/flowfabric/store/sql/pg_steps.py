@@ -1,4 +1,4 @@
-"""The steps behind the deciding one as parts of a Postgres statement, and guards of rows."""
+"""The steps after the deciding one as parts of a Postgres statement, and guards of rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
 
 
 def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
-    """A step behind the deciding one; `counted` makes it return a row per row it touched."""
+    """A step after the deciding one; `counted` makes it return a row per changed row."""
     table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
     match step:
         case Insert(row=row, where=guards):

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from flowfabric.store.port import (
     AnyMatch,
+    Condition,
     Count,
     Find,
-    Match,
+    Listed,
     Scan,
     ScanAll,
     Tally,
-    alternatives,
+    columns_of,
 )
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 
 
+_UNBOUNDED = 2**63 - 1
+
+
 class Parameter(Protocol):
-    """Registers a value as the next parameter, and returns the text that stands for it."""
+    """Registers a value as the next parameter, and returns its placeholder."""
 
     def __call__(self, table: Table, column: str, value: Any) -> str: ...
 
     def text(self, value: str) -> str: ...
+
+    def among(self, table: Table, column: str, values: Sequence[Any]) -> str:
+        """The comparison with any of the values."""
 
 
 def select(table: Table, columns: tuple[str, ...]) -> str:
@@ -58,58 +66,75 @@ def each_group_sql(read: ScanAll) -> str:
 def tally_sql(read: Tally, parameter: Parameter) -> str:
     index = INDEXES[read.index]
     table = TABLES[index.table]
-    tests = [index_predicate(index)] if index.where else []
-    tests += [f"{c} = {parameter(table, c, value)}" for c, value in read.group.items()]
+    tests = _group_tests(index, read.group, parameter)
     shown = ", ".join(read.columns)
     rows = f"{select(table, read.columns)}{_where(tests)}"
     some = _limited(rows, whole_order(index), read.limit)
     return f"SELECT {shown}, count(*) FROM ({some}) AS y GROUP BY {shown}"
 
 
-def find_sql(read: Find, parameter: Parameter) -> str:
-    """The examined rows once, then those that match and the last of them."""
+def find_sql(read: Find, parameter: Parameter, *, keeps_order: bool = False) -> str:
+    """The first matches among the examined rows, then the last of the examined rows.
+
+    The inner limit keeps the planner from moving the conditions into the walk. `keeps_order`: the
+    dialect returns rows in the order of a subquery, and would sort them again if asked to.
+    """
     index = INDEXES[read.index]
     table = TABLES[index.table]
-    backwards = Index("", index.table, read.by, descending=read.by if read.descending else ())
-    tests = [index_predicate(index)] if index.where else []
-    tests += [f"{c} = {parameter(table, c, read.group[c])}" for c in index.group]
+    result = Index("", index.table, read.by, descending=read.by if read.descending else ())
+    tests = _group_tests(index, read.group, parameter)
     wanted: list[str] = []
     if read.after is not None:
-        behind = _behind(backwards, table, read.after, parameter)
+        behind = _behind(result, table, read.after, parameter)
         (tests if read.is_in_order else wanted).append(behind)
-    wanted += [_matching(match, table, parameter) for match in read.matches]
-    walk = index_order(backwards if read.is_in_order else index)
-    some = _limited(f"{select(table, _all_of(read))}{_where(tests)}", walk, read.examine)
-    rows = f"{', '.join(read.columns)} FROM examined"
-    found = _limited(
-        f"SELECT true AS hit, {rows}{_where(wanted)}", index_order(backwards), read.limit
+    wanted += [_holds(condition, table, parameter) for condition in read.matches]
+    walk = index_order(result) if read.is_in_order else whole_order(index)
+    walked = f"FROM {table.name}{_where(tests)} ORDER BY {walk}"
+    bound = f" LIMIT {_UNBOUNDED if read.examine is None else read.examine:d}"
+    shown = ", ".join(read.columns)
+    order = "" if keeps_order and read.is_in_order else f" ORDER BY {index_order(result)}"
+    found = (
+        f"SELECT true AS hit, {shown} FROM (SELECT {', '.join(_read_by(read))} {walked}{bound})"
+        f" AS e{_where(wanted)}{order} LIMIT {max(read.limit, 0):d}"
     )
-    last = f"SELECT false AS hit, {rows} ORDER BY {walk} LIMIT 1 OFFSET {read.examine - 1:d}"
-    return (
-        f"WITH examined AS MATERIALIZED ({some}) "
-        f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
-    )
+    if read.examine is None:
+        return found
+    last = f"SELECT false AS hit, {shown} {walked} LIMIT 1 OFFSET {read.examine - 1:d}"
+    if read.is_in_order:
+        by = ", ".join(read.by)
+        place = f"({by}) = (SELECT {by} {walked} LIMIT 1 OFFSET {read.examine - 1:d})"
+        last = f"SELECT false AS hit, {shown} FROM {table.name}{_where([*tests, place])}"
+    return f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
 
 
-def _all_of(read: Find) -> tuple[str, ...]:
-    index = INDEXES[read.index]
-    matched = (each.column for match in read.matches for each in alternatives(match))
-    return tuple(dict.fromkeys((*read.columns, *read.by, *index.order, *matched)))
+def _read_by(read: Find) -> tuple[str, ...]:
+    compared = (column for condition in read.matches for column in columns_of(condition))
+    return tuple(dict.fromkeys((*read.columns, *read.by, *compared)))
 
 
-def _matching(match: Match | AnyMatch, table: Table, parameter: Parameter) -> str:
-    if isinstance(match, AnyMatch):
-        return f"({' OR '.join(_matching(each, table, parameter) for each in match.matches)})"
-    column, value = match.column, match.value
-    if match.op == "in":
-        same = [f"{column} = {parameter(table, column, each)}" for each in value]
-        return f"({' OR '.join(same)})"
-    if match.op == "starts":
+def _group_tests(index: Index, group: Mapping[str, Any], parameter: Parameter) -> list[str]:
+    table = TABLES[index.table]
+    tests = [index_predicate(index)] if index.where else []
+    return tests + [f"{c} = {parameter(table, c, value)}" for c, value in group.items()]
+
+
+def _holds(condition: Condition, table: Table, parameter: Parameter) -> str:
+    if isinstance(condition, AnyMatch):
+        return f"({' OR '.join(_holds(each, table, parameter) for each in condition.matches)})"
+    column = condition.column
+    if isinstance(condition, Listed):
+        index = INDEXES[condition.index]
+        tests = _group_tests(index, condition.group, parameter)
+        return f"{column} IN ({select(TABLES[index.table], (column,))}{_where(tests)})"
+    value = condition.value
+    if condition.op == "in":
+        return f"{column} {parameter.among(table, column, value)}"
+    if condition.op == "starts":
         return f"substr({column}, 1, {len(value):d}) = {parameter.text(value)}"
-    if match.op == "contains":
+    if condition.op == "contains":
         text = f"CAST({column} AS text)"
         return f"replace({text}, {parameter.text(value)}, '') != {text}"
-    return f"{column} {match.op} {parameter(table, column, value)}"
+    return f"{column} {condition.op} {parameter(table, column, value)}"
 
 
 def count_sql(read: Count) -> str:
@@ -135,7 +160,7 @@ def _behind_row(index: Index, table: Table, position: tuple[Any, ...], parameter
 
 
 def _behind(index: Index, table: Table, position: tuple[Any, ...], parameter: Parameter) -> str:
-    """Strictly behind a position. A bound on the first column makes the index start there."""
+    """Strictly after a position. A bound on the first column makes the index start there."""
 
     def test(column: str, how: str) -> str:
         return f"{column} {how} {parameter(table, column, values[column])}"

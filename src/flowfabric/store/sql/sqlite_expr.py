@@ -170,7 +170,7 @@ class Draft:
                     f"NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed WHERE needed.value "
                     f"NOT IN (SELECT value FROM json_each({self.value(by, 'many')})))"
                 )
-                return (  # an unreadable list is covered by nothing
+                return (  # no worker covers an unreadable list
                     f"({column} IN (SELECT value FROM json_each({few})) OR (CASE WHEN {many} "
                     f"IS NULL OR NOT json_valid({column}) THEN false ELSE {covered} END))"
                 )

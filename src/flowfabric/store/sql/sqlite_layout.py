@@ -1,6 +1,6 @@
 """How the values of a call are laid out for SQLite: (now, arguments, row before, row after).
 
-For a step that runs for each item of the caller, the item is put behind them.
+For a step that runs for each item of the caller, the item comes last.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def slots_in(value: object, subject: Table, column: str) -> Iterator[Slot]:
 class Layout(Struct, frozen=True):
     """Builds and reads the values of a call.
 
-    `bind` lays out the clock and the arguments, `extend` puts the row before and after behind
-    them, `answer` picks the `returning` columns.
+    `bind` lays out the clock and the arguments, `extend` appends the row before and after, `answer`
+    picks the `returning` columns.
     """
 
     bind: Callable[[int, Sequence[Any]], Values]

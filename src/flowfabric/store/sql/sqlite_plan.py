@@ -28,7 +28,7 @@ _SOURCES = ("now", "arg", "before", "after", "item")
 
 
 class WakePosition(Struct, frozen=True):
-    """Where in the values the key and the time of a wake-up stand; -1 for none."""
+    """The positions of the key and the time of a wake-up in the values; -1 for none."""
 
     topic: str
     key: int

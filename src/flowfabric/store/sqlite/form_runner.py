@@ -70,7 +70,7 @@ class FormRunner:
         return answers
 
     def commit_together(self, plans: Sequence[Plan]) -> Answer:
-        """The answer to the last. A refusal behind something written raises LateRefusal."""
+        """The answer to the last. A refusal after a write raises LateRefusal."""
         answer: Answer = Refused()
         at = 0
         for _, run in itertools.groupby(plans, key=lambda plan: plan.form):

@@ -111,7 +111,7 @@ class GroupCommit:
             return [stopped(self._broken) for _ in group]
         try:
             answers = self._commit_group(group)
-            # Checked behind the commit: a commit to a replaced file must not be acknowledged.
+            # Checked after the commit: a commit to a replaced file must not be acknowledged.
             if self._file_identity() == self._opened_file:
                 return answers
             self._broken = FILE_REPLACED
@@ -157,7 +157,7 @@ class GroupCommit:
                 self._runner.cursor.execute("ROLLBACK")
 
     def _run_together(self, group: Sequence[Job]) -> Answers:
-        """Neighbours of one form in one run, in the order sent."""
+        """Runs adjacent plans of one form together, in the order sent."""
         answers: Answers = []
         for (kind, _), run in itertools.groupby(group, key=batch_key):
             works = [job.work for job in run]
@@ -194,7 +194,7 @@ class GroupCommit:
         assert_never(work)
 
     def _run_isolated(self, work: Work) -> object:
-        """With a savepoint of its own, so that a bad plan does not fail its neighbours."""
+        """With a savepoint of its own, so that a bad plan does not fail the others."""
         match work:
             case CommitMany(plans=plans):
                 return self._commit_isolated(plans)
@@ -224,7 +224,7 @@ class GroupCommit:
 
 
 def _answer_of(error: Exception) -> Refused | Exception:
-    """What a caller gets whose plan failed alone."""
+    """The error for the caller of a plan that failed alone."""
     if isinstance(error, LateRefusal):
         return error.answer
     if getattr(error, "sqlite_errorname", "") in _UNIQUE:

@@ -86,7 +86,7 @@ def is_small(job: Job) -> bool:
 
 
 def batch_key(job: Job) -> tuple[type[Work] | None, Hashable]:
-    """Neighbours of one key run together; None marks work that runs alone."""
+    """Adjacent jobs of one key run together; None marks a job that runs alone."""
     match job.work:
         case Commit(plan=plan):
             return Commit, plan.form

@@ -28,15 +28,18 @@ decode_rows = RowDecoder(DECODERS)
 
 
 class Parameters(list[object]):
-    """Encoded values, in the order of the question marks."""
+    """Encoded values, numbered from ?1."""
 
     def __call__(self, table: Table, column: str, value: object) -> str:
         self.append(_encoder(table, column)(value))
-        return "?"
+        return f"?{len(self)}"
 
     def text(self, value: str) -> str:
         self.append(value)
-        return "?"
+        return f"?{len(self)}"
+
+    def among(self, table: Table, column: str, values: Sequence[object]) -> str:
+        return f"IN ({', '.join(self(table, column, value) for value in values)})"
 
 
 def _encoder(table: Table, column: str) -> Callable[[object], object]:
@@ -75,7 +78,7 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         return decode_rows(read.table, fetch(db.execute(count_sql(read))), read.columns)
     if isinstance(read, Find):
         table = TABLES[INDEXES[read.index].table]
-        rows = fetch(db.execute(find_sql(read, values), values))
+        rows = fetch(db.execute(find_sql(read, values, keeps_order=True), values))
         return decode_rows.found(table.name, rows, read.columns)
     if isinstance(read, Get):
         table, sql = TABLES[read.table], get_sql(read.table, read.columns)

@@ -29,7 +29,7 @@ GROUPS_AFTER_SLOW = 16
 
 
 class _CheckOthers:
-    """In the queue: look whether another process has committed."""
+    """An item of the queue: checks whether another process has committed."""
 
 
 _CHECK_OTHERS: Final = _CheckOthers()
@@ -145,7 +145,7 @@ class Writer:
         while (first := self._queue.get()) is not None:
             with self._writing:
                 group, answers, wakeups = self._write_group(first)
-            # Behind the lock: an answered caller may write inline at once.
+            # After the lock: an answered caller may write inline at once.
             self._deliver(group, answers, *wakeups)
         with self._writing:
             self.group_commit.close()
@@ -192,13 +192,13 @@ class Writer:
             try:
                 loop.call_soon_threadsafe(deliver, list(pairs), self._hub, topics, dues)
             except RuntimeError:
-                continue  # the event loop is closed; the commit stands
+                continue  # the event loop is closed; the commit is not undone
             topics, dues = {}, {}
         if topics or dues:
             self._hub.announce(topics, dues)
 
     def _count(self, group: list[Job], seconds: float) -> None:
-        """Leaves the groups behind a slow one to the thread: it must not block an event loop."""
+        """Leaves the groups after a slow one to the thread: it must not block an event loop."""
         self.groups += 1
         self.jobs += len(group)
         slow = seconds > SLOW_S

@@ -34,6 +34,7 @@ _TOPICS = (
     "commit_and_sweep",
     "conditions",
     "deletes_and_events",
+    "find",
     "later_steps",
     "load",
     "many",

@@ -62,7 +62,7 @@ TOPICS: dict[str, tuple[p.Plan, list[tuple[str, Any]]]] = {
     "a wake without a key": (on(BARE), [("workers", None)]),
     "a wake by a uuid column": (on(BY_UUID), [("one", h.uid(1))]),
     "a wake by a uuid argument": (on(BY_UUID_ARG), [("one", h.uid(1))]),
-    "a row that wakes nobody": (h.insert(h.LANE, lane_id="a"), []),
+    "a row without waiters": (h.insert(h.LANE, lane_id="a"), []),
 }
 
 

@@ -626,7 +626,9 @@ CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 );
 
-CREATE INDEX ff_exec_core_created_idx ON ff_exec_core (created_at_ms);
+CREATE INDEX ff_exec_core_unowned_idx ON ff_exec_core (created_at_ms, execution_id) WHERE ownership_state != 'leased' AND ownership_state != 'lease_expired_reclaimable';
+
+CREATE INDEX ff_exec_core_suspended_executions_idx ON ff_exec_core (created_at_ms, execution_id) WHERE lifecycle_phase = 'suspended';
 
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
@@ -649,6 +651,8 @@ CREATE INDEX ff_exec_core_deadline_idx ON ff_exec_core (deadline_at_ms, executio
 CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_route';
 
 CREATE INDEX ff_exec_core_limited_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_budget', 'blocked_by_quota');
+
+CREATE INDEX ff_exec_core_blocked_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_operator', 'blocked_by_lane_state');
 
 CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome != 'failed' AND terminal_outcome != 'expired';
 
