@@ -44,9 +44,12 @@ difference.
 """
 
 
-SQL_STORES = {"engine": ("sqlite-file", "postgres"), "store": ("sqlite", "postgres")}
+DURABLE_STORES = {
+    "engine": ("sqlite-file", "postgres", "valkey"),
+    "store": ("sqlite", "postgres"),
+}
 """By the name of the parameter."""
-ON_ONE_SQL_STORE = tuple(
+ON_ONE_DURABLE_STORE = tuple(
     f"tests/{folder}/"
     for folder in ("engine", "loops", "middleware", "remote", "sdk", "server", "stories")
 )
@@ -61,19 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of the engine, or of what is above it, runs on memory and on one SQL store. On the
-    other one it runs nightly.
+    """A test of the engine, or of what is above it, runs on memory and on one durable store. On
+    the others it runs nightly.
 
-    The name of the test decides which, so each store runs half of them. The conformance suite, the
-    model and the tests of one store are not affected.
+    The name of the test decides which, so each store runs its share of them. The conformance
+    suite, the model and the tests of one store are not affected.
     """
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        for parameter, stores in SQL_STORES.items():
+        for parameter, stores in DURABLE_STORES.items():
             kind = params.get(parameter)
-            if kind in stores and item.nodeid.startswith(ON_ONE_SQL_STORE):
+            if kind in stores and item.nodeid.startswith(ON_ONE_DURABLE_STORE):
                 name = item.nodeid.replace(kind, "")
-                if stores[crc32(name.encode()) % 2] != kind:
+                if stores[crc32(name.encode()) % len(stores)] != kind:
                     item.add_marker(pytest.mark.nightly)
 
 

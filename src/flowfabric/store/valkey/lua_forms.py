@@ -467,7 +467,8 @@ def _index_for(table: Table, named: Mapping[str, Any]) -> Index | None:
 
 
 def _of_row(table: Table, column: str) -> str:
-    return f"(row.{column} or T.{table.name}.default_values.{column})"
+    default = next(c.default for c in table.columns if c.name == column)
+    return f"row.{column}" if default is None else f"(row.{column} or {quoted(default)})"
 
 
 def _joined(parts: Iterable[str]) -> str:

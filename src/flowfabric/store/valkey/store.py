@@ -25,7 +25,7 @@ from flowfabric.store.valkey.lua_schema import INDEX_CODES
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import plan_request, read_request
-from flowfabric.store.valkey.search import Walked, find
+from flowfabric.store.valkey.search import Found, find
 from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
 from flowfabric.store.wakeups import Topic, Wakeups
 
@@ -210,7 +210,7 @@ class ValkeyStore:
         rows: list[list[Row]] = []
         for read in reads:
             if isinstance(read, Find):
-                rows.append(await find(self._walk, read))
+                rows.append(await find(self._find, read))
             elif isinstance(read, Count):
                 rows.append(await self._count(read))
             else:
@@ -222,10 +222,11 @@ class ValkeyStore:
         now, found = await (await self._connection()).load(request)
         return int(now), found
 
-    async def _walk(self, walked: Walked) -> list[Row]:
-        _, (rows,) = await self._load([walked.request()])
-        read = decoders(TABLES[INDEXES[walked.index].table], walked.columns)
-        return [decoded(row, read) for row in rows]
+    async def _find(self, index: str, request: list[Any], columns: tuple[str, ...]) -> Found:
+        _, (((examined,), last, *hits),) = await self._load([request])
+        read = decoders(TABLES[INDEXES[index].table], columns)
+        edge = decoded(last, read) if last else None
+        return Found(int(examined), edge, [decoded(hit, read) for hit in hits])
 
     async def _count(self, read: Count) -> list[Row]:
         counts: Counter[Row] = Counter()

@@ -1,0 +1,19 @@
+-- move_schedule(namespace, name, was_ms, cursor_ms)
+return {
+  run = function(a)
+    local b, n = {}, {}
+    do
+      local pk = word(a[2]) .. word(a[3])
+      local r = fetch(T.ff_schedule, pk)
+      if not (r and same(r.cursor_ms, a[4])) then refuse(0) end
+      b = r
+      local w
+      w = copy(r)
+      local c0 = required(a[5], 'cursor_ms')
+      w.cursor_ms = c0
+      put(T.ff_schedule, pk, w)
+      n = w
+    end
+    return row_answer(0, {  })
+  end,
+}

@@ -1,0 +1,162 @@
+-- suspension_timeout_expire(partition_key, execution_id, version, now)
+return {
+  run = function(a)
+    local b, n = {}, {}
+    do
+      local pk = int(a[2]) .. uuid(a[3])
+      local r = fetch(T.ff_exec_core, pk)
+      if not (r and same(r.version, a[4]) and same(r.lifecycle_phase, 'suspended')) then refuse(0) end
+      b = r
+      local w
+      w = copy(r)
+      local c0 = required(plus(r.version, '1'), 'version')
+      local c1 = required(a[5], 'last_mutation_at')
+      local c2 = required(a[5], 'last_transition_at')
+      local c3 = nil
+      local c4 = nil
+      local c5 = nil
+      local c6 = nil
+      local c7 = nil
+      local c8 = nil
+      local c9 = nil
+      local c10 = nil
+      local c11 = nil
+      local c12 = nil
+      local c13 = nil
+      local c14 = nil
+      local c15 = plus(now(), b.failed_retention_ttl_ms)
+      local c16 = required('terminal', 'lifecycle_phase')
+      local c17 = required('unowned', 'ownership_state')
+      local c18 = required('not_applicable', 'eligibility_state')
+      local c19 = required('none', 'blocking_reason')
+      local c20 = required('', 'blocking_detail')
+      local c21 = required('expired', 'terminal_outcome')
+      local c22 = required('expired', 'public_state')
+      local c23 = required('attempt_terminal', 'attempt_state')
+      local c24 = 'suspension_timeout:expire'
+      local c25 = a[5]
+      local c26 = b.lease_epoch
+      local c27 = b.attempt_index
+      w.version = c0
+      w.last_mutation_at = c1
+      w.last_transition_at = c2
+      w.current_lease_id = c3
+      w.current_worker_id = c4
+      w.current_worker_instance_id = c5
+      w.lease_expires_at_ms = c6
+      w.lease_last_renewed_at = c7
+      w.lease_renewal_deadline = c8
+      w.lease_expired_at = c9
+      w.attempt_timeout_at_ms = c10
+      w.reserved_for = c11
+      w.reserved_until_ms = c12
+      w.current_suspension_id = c13
+      w.current_waitpoint_id = c14
+      w.retain_until_ms = c15
+      w.lifecycle_phase = c16
+      w.ownership_state = c17
+      w.eligibility_state = c18
+      w.blocking_reason = c19
+      w.blocking_detail = c20
+      w.terminal_outcome = c21
+      w.public_state = c22
+      w.attempt_state = c23
+      w.failure_reason = c24
+      w.terminal_at_ms = c25
+      w.closing_epoch = c26
+      w.closing_attempt_index = c27
+      put(T.ff_exec_core, pk, w)
+      n = w
+    end
+    do
+      local found = {}
+      if n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil then
+        local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
+        local r = fetch(T.ff_attempt, pk)
+        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and same(r.attempt_index, n.attempt_index) then found[#found + 1] = pk end
+      end
+      for _, pk in ipairs(found) do
+        local r = fetch(T.ff_attempt, pk)
+        local w
+        w = copy(r)
+        local c0 = required('ended_failure', 'attempt_state')
+        local c1 = 'expired'
+        local c2 = a[5]
+        local c3 = nil
+        local c4 = 'suspension_timeout:expire'
+        w.attempt_state = c0
+        w.outcome = c1
+        w.terminal_at_ms = c2
+        w.lease_expires_at_ms = c3
+        w.failure_reason = c4
+        put(T.ff_attempt, pk, w)
+      end
+    end
+    do
+      local found = {}
+      if n.partition_key ~= nil and n.execution_id ~= nil then
+        local pk = int(n.partition_key) .. uuid(n.execution_id)
+        local r = fetch(T.ff_suspension_current, pk)
+        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and r.closed_at_ms == nil then found[#found + 1] = pk end
+      end
+      for _, pk in ipairs(found) do
+        local r = fetch(T.ff_suspension_current, pk)
+        local w
+        w = copy(r)
+        local c0 = a[5]
+        local c1 = 'timed_out_expire'
+        local c2 = required(plus(r.version, '1'), 'version')
+        w.closed_at_ms = c0
+        w.close_reason = c1
+        w.version = c2
+        put(T.ff_suspension_current, pk, w)
+      end
+    end
+    do
+      local found = {}
+      if n.partition_key ~= nil and n.execution_id ~= nil then
+        each_row(I.i0J, int(n.partition_key) .. uuid(n.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and (r.state == 'pending' or r.state == 'active') then found[#found + 1] = pk end end)
+      end
+      for _, pk in ipairs(found) do
+        local r = fetch(T.ff_waitpoint_pending, pk)
+        local w
+        w = copy(r)
+        local c0 = required('closed', 'state')
+        local c1 = a[5]
+        local c2 = 'timed_out_expire'
+        local c3 = required(plus(r.version, '1'), 'version')
+        w.state = c0
+        w.closed_at_ms = c1
+        w.close_reason = c2
+        w.version = c3
+        put(T.ff_waitpoint_pending, pk, w)
+      end
+    end
+    do
+      local found = {}
+      if n.partition_key ~= nil and n.execution_id ~= nil then
+        local pk = int(n.partition_key) .. uuid(n.execution_id)
+        local r = fetch(T.ff_claim_grant, pk)
+        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) then found[#found + 1] = pk end
+      end
+      for _, pk in ipairs(found) do put(T.ff_claim_grant, pk, false) end
+    end
+    do
+      local row = {
+        event_id = next_number(T.ff_completion_event),
+        execution_id = required(n.execution_id, 'execution_id'),
+        flow_id = n.flow_id,
+        outcome = required('expired', 'outcome'),
+        occurred_at_ms = required(a[5], 'occurred_at_ms'),
+        committed_at_ms = required(now(), 'committed_at_ms'),
+        partition_key = required(n.partition_key, 'partition_key'),
+        namespace = n.namespace,
+        instance_tag = n.instance_tag,
+      }
+      local pk = int(row.event_id)
+      insert(T.ff_completion_event, pk, row, 5)
+    end
+    wake('ff_completion_event', '', nil, '')
+    return row_answer(0, {  })
+  end,
+}

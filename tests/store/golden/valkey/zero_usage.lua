@@ -1,0 +1,23 @@
+-- zero_usage(budget_id, dimension, now)
+return {
+  run = function(a)
+    local b, n = {}, {}
+    do
+      local pk = uuid(a[2]) .. word(a[3])
+      local r = fetch(T.ff_budget_usage, pk)
+      if not (r) then refuse(0) end
+      b = r
+      local w
+      w = copy(r)
+      local c0 = required('0', 'current_value')
+      local c1 = a[4]
+      local c2 = required(a[4], 'updated_at_ms')
+      w.current_value = c0
+      w.last_reset_at_ms = c1
+      w.updated_at_ms = c2
+      put(T.ff_budget_usage, pk, w)
+      n = w
+    end
+    return row_answer(0, {  })
+  end,
+}
