@@ -32,7 +32,7 @@ def test_a_url_names_a_cell() -> None:
     ],
 )
 def test_another_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="^url: "):
+    with pytest.raises(ConfigError, match=r"^url: "):
         options_of(url)
 
 

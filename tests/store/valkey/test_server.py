@@ -92,9 +92,11 @@ async def test_a_full_server_refuses_and_writes_nothing(clock: ManualClock) -> N
 
 
 async def test_an_evicting_server_is_not_opened() -> None:
-    with ValkeyServer("--maxmemory-policy", "allkeys-lru") as server:
-        with pytest.raises(ConfigError, match="noeviction"):
-            await connect_store(server.url, loops=False)
+    with (
+        ValkeyServer("--maxmemory-policy", "allkeys-lru") as server,
+        pytest.raises(ConfigError, match="noeviction"),
+    ):
+        await connect_store(server.url, loops=False)
 
 
 async def test_nothing_acknowledged_is_lost_when_the_server_is_killed() -> None:

@@ -13,6 +13,8 @@ from flowfabric.store.schema import TABLES
 from flowfabric.store.valkey.lua_forms import form_lua
 from flowfabric.store.valkey.lua_schema import schema_lua
 
+PARTS = ("state", "values", "rows", "indexes", "calls", "reads")
+"""Files of the folder `lua`, in the order in which they build on each other."""
 _MARK = "DIGEST"
 _HEAD = "#!lua name=ff_DIGEST\n"
 _REGISTER = """
@@ -42,10 +44,14 @@ class ServerForm(Struct, frozen=True):
     items: dict[int, frozenset[int]]
 
 
+def lua_text(*parts: str) -> str:
+    folder = files(__package__).joinpath("lua")
+    return "".join(folder.joinpath(f"{part}.lua").read_text("utf-8") for part in parts)
+
+
 @cache
 def library() -> Library:
-    prelude = files(__package__).joinpath("prelude.lua").read_text("utf-8")
-    text = f"{_HEAD}{prelude}{schema_lua()}{_REGISTER}"
+    text = f"{_HEAD}{lua_text(*PARTS)}{schema_lua()}{_REGISTER}"
     digest = _digest(text)
     return Library(text.replace(_MARK, digest), f"ff_commit_{digest}", f"ff_load_{digest}")
 
