@@ -19,7 +19,6 @@ from flowfabric.store.port import (
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 
-
 _UNBOUNDED = 2**63 - 1
 
 
