@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,6 +11,7 @@ from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.executions import search_filter
+from flowfabric.engine.executions.execution_counts import CountExecutions
 from flowfabric.engine.executions.search import Reach, Search
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
@@ -315,3 +317,64 @@ async def test_counts_are_of_every_execution_by_namespace_lane_task_and_state(
     ]
     own = (await engine.count_executions("other")).counts
     assert [structs.astuple(each) for each in own] == [("other", "a", "send", "waiting", 1)]
+
+
+@in_memory
+async def test_callers_share_a_count_for_two_seconds(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    loads = 0
+    load = engine.store.load
+
+    async def noted(given: Any) -> Loaded:
+        nonlocal loads
+        loads += 1
+        return await load(given)
+
+    monkeypatch.setattr(engine.store, "load", noted)
+    counts = CountExecutions(engine.parts.core, lambda: now_s)
+
+    async def total() -> int:
+        return sum(each.count for each in (await counts.count_executions()).counts)
+
+    await create(engine)
+    loads = 0
+    assert await asyncio.gather(total(), total(), total()) == [1, 1, 1]
+    await create(engine)
+    loads, now_s = 0, 100.9
+    assert (await total(), loads) == (1, 0)
+    now_s = 101.1
+    assert await total() == 1
+    for _ in range(5):  # the next count and the end of it
+        await asyncio.sleep(0)
+    assert (await total(), loads) == (2, 1)
+    await create(engine)
+    loads, now_s = 0, 104.0
+    assert (await total(), loads) == (3, 1)
+
+
+@in_memory
+async def test_a_slow_count_is_repeated_less_often(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    loads = 0
+    load = engine.store.load
+
+    async def slow(given: Any) -> Loaded:
+        nonlocal now_s, loads
+        now_s += 2.0
+        loads += 1
+        return await load(given)
+
+    monkeypatch.setattr(engine.store, "load", slow)
+    counts = CountExecutions(engine.parts.core, lambda: now_s)
+    await counts.count_executions()
+    now_s = 105.9
+    await counts.count_executions()
+    await asyncio.sleep(0)
+    assert loads == 1
+    now_s = 107.1
+    await counts.count_executions()
+    assert loads == 2

@@ -35,6 +35,8 @@ GET /metrics
 GET /v1/capabilities
 GET /v1/config
 GET /v1/executions
+GET /v1/runs
+GET /v1/runs/counts
 GET /v1/executions/{id}
 GET /v1/executions/{id}/state
 GET /v1/executions/{id}/result

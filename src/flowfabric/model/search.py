@@ -18,16 +18,18 @@ class ExecutionFilter(Struct, frozen=True, kw_only=True):
 
     - `state`: one of several public states.
     - `task`: the name of the task, which is the execution kind.
-    - `tag`: a key, or `key=value`.
+    - `lanes`: one of several lanes, such as those of a token.
+    - `tag`: a key, or `key=value`. The key ends at the first `=`.
     - `worker`: the id of the worker or of its instance that holds the lease.
     - `created_from` to `ended_before`: times in milliseconds; the upper ones are excluded.
-    - `error`: the type of the exception, or the beginning of the failure's text.
+    - `error`: the type of the exception, or the beginning of the message, of the last failure.
     - `key`: the idempotency key.
     """
 
     state: tuple[PublicState, ...] = ()
     task: str | None = None
     lane: str | None = None
+    lanes: tuple[str, ...] = ()
     tag: str | None = None
     namespace: str | None = None
     parent: ExecutionId | None = None

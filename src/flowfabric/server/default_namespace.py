@@ -39,7 +39,9 @@ def fill_body(route: Route, data: bytes, namespace: str | None) -> bytes:
         return data
 
 
-def fill_query(route: Route, given: Mapping[str, str], namespace: str | None) -> dict[str, str]:
+def fill_query(
+    route: Route, given: Mapping[str, object], namespace: str | None
+) -> dict[str, object]:
     fields = dict(given)
     if (
         namespace is not None

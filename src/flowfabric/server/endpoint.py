@@ -20,6 +20,7 @@ from flowfabric.errors import ConfigError, EngineError, ValidationError
 from flowfabric.server import browser, default_namespace, tenancy
 from flowfabric.server.auth import ANONYMOUS, Caller
 from flowfabric.server.http_protocol import mark_authenticated
+from flowfabric.server.query_fields import query_fields
 from flowfabric.server.route import ApiRequest, InvalidRequest, MissingEntity, Reply, Route, Undo
 from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
 from flowfabric.wire.json_codec import decoder, encode
@@ -186,7 +187,8 @@ def _query(route: Route, request: Request, caller: Caller) -> object:
     if route.query is None:
         return None
     try:
-        fields = default_namespace.fill_query(route, request.query_params, caller.namespace)
+        given = query_fields(route.query, request.query_params)
+        fields = default_namespace.fill_query(route, given, caller.namespace)
         return msgspec.convert(fields, route.query, strict=False)
     except msgspec.ValidationError as error:
         raise Answered(problem(400, f"invalid query: {error}", code="invalid_input")) from None

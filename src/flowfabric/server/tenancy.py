@@ -16,12 +16,14 @@ from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Handle
 from flowfabric.model.quota import LIMIT_KINDS
+from flowfabric.model.search import ExecutionFilter
 from flowfabric.server.auth import ANONYMOUS, Caller
 from flowfabric.wire.operations import Bound, Operation
 
 if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
 
+COUNTS = "count_executions"
 UPDATES = frozenset({"update_budget", "update_quota_policy"})
 _LIMITS = {
     Bound.BUDGET: ("budget", "budget_id"),
@@ -70,6 +72,7 @@ async def check(route: Route, request: ApiRequest) -> None:
         case Bound.OWN:
             if None not in (own, _namespace_of(subject)) and _namespace_of(subject) != own:
                 raise Forbidden("namespace")
+            _check_searched(request.body if route.subject == "namespace" else subject, lanes)
         case Bound.BUDGET | Bound.QUOTA | Bound.LIMIT:
             await _check_limit(route.bound, subject, request)
         case Bound.NEVER:
@@ -179,6 +182,13 @@ def _check_lanes(claim: str | Iterable[str], lanes: frozenset[str] | None) -> No
         raise Forbidden("lane")
 
 
+def _check_searched(where: object, lanes: frozenset[str] | None) -> None:
+    """A search names one lane, or several, or none."""
+    lane = getattr(where, "lane", None)
+    _check_lanes([] if lane is None else [lane], lanes)
+    _check_lanes(getattr(where, "lanes", None) or (), lanes)
+
+
 def _check_named(subject: object, own: str | None, lanes: frozenset[str] | None) -> None:
     if own is not None and _namespace_of(subject) != own:
         raise Forbidden("namespace")
@@ -197,14 +207,35 @@ def narrow_filter(wanted: ScannerFilter | None, own: str | None) -> ScannerFilte
     return ScannerFilter(own, None if wanted is None else wanted.instance_tag)
 
 
+def narrow_search(where: ExecutionFilter, caller: Caller) -> ExecutionFilter:
+    """Restrict a search to the namespace and the lanes of the caller's token."""
+    if caller.namespace is not None:
+        where = structs.replace(where, namespace=caller.namespace)
+    if where.lane is None and not where.lanes:
+        where = structs.replace(where, lanes=tuple(lanes_of(caller) or ()))
+    return where
+
+
+def lanes_of(caller: Caller) -> list[str] | None:
+    """The lanes that a caller may search; None for all. A token may be bound to no lane at all."""
+    if caller.lanes is not None and not caller.lanes:
+        raise Forbidden("lane")
+    return None if caller.lanes is None else sorted(caller.lanes)
+
+
 def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
-    """Fill in what the token determines: the namespace of a limit, the author of a change."""
+    """Fill in what the token determines: the namespace of a limit or a search, the author of a
+    change.
+    """
     args, namespace = getattr(body, "args", body), caller.namespace
+    if isinstance(where := getattr(body, "where", None), ExecutionFilter):
+        return structs.replace(body, where=narrow_search(where, caller))
+    if operation.name == COUNTS and getattr(body, "lanes", None) is None:
+        body = structs.replace(body, lanes=lanes_of(caller))
     if operation.bound is Bound.OWN and namespace is not None:
         if operation.subject == "namespace":
             return structs.replace(body, namespace=namespace)
-        held = structs.replace(getattr(body, operation.subject), namespace=namespace)
-        return structs.replace(body, **{operation.subject: held})
+        return structs.replace(body, args=structs.replace(args, namespace=namespace))
     if operation.name in UPDATES and caller is not ANONYMOUS:
         return structs.replace(body, args=structs.replace(args, by=caller.name))
     return body

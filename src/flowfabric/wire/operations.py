@@ -8,7 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from functools import cache
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -176,7 +178,13 @@ def request_type(name: str) -> type[Struct]:
 
 
 def _listed(hint: object) -> object:
-    return list[get_args(hint)] if get_origin(hint) in (Sequence, Iterable) else hint  # type: ignore[misc]
+    """A sequence as a list, also where it may be missing."""
+    parts = get_args(hint)
+    if get_origin(hint) in (Sequence, Iterable):
+        return list[parts]  # type: ignore[valid-type]
+    if get_origin(hint) is UnionType:
+        return reduce(or_, map(_listed, parts))
+    return hint
 
 
 @cache

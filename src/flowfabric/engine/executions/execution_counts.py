@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from itertools import starmap
 
 from msgspec.structs import astuple
@@ -14,31 +15,37 @@ from flowfabric.store.port import Count
 from flowfabric.store.single_flight import SingleFlight, seen
 
 COUNTED = ("namespace", "lane_id", "execution_kind", "public_state")
-COUNTS_LAST_S = 2.0
+FRESH_S = 1.0
+PAUSE_FACTOR = 3
 
 
 class CountExecutions:
     """Counts every execution when asked, at most once at a time.
 
-    An answer serves for two seconds, or four times as long as it took. A caller in the second half
-    of that time starts the next count and does not wait for it.
+    An answer is fresh for a second, or three times as long as it took. In the second after that, a
+    caller gets it and starts the next count without waiting for it.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._store, self._flight = core.store, SingleFlight()
+    def __init__(self, core: Core, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._flight, self._clock = core.store, SingleFlight(), clock
         self._last: Counted | None = None
         self._from_s = self._until_s = 0.0
 
-    async def count_executions(self, namespace: str | None = None) -> Counted:
+    async def count_executions(
+        self, namespace: str | None = None, lanes: Sequence[str] | None = None
+    ) -> Counted:
         """All executions by namespace, lane, task and state, at most two seconds old."""
         counted = await self._read()
-        if namespace is None:
-            return counted
-        own = [each for each in counted.counts if each.namespace == namespace]
+        own = [
+            each
+            for each in counted.counts
+            if (namespace is None or each.namespace == namespace)
+            and (lanes is None or each.lane_id in lanes)
+        ]
         return Counted(counted.counted_at, own)
 
     async def _read(self) -> Counted:
-        now = time.monotonic()
+        now = self._clock()
         if self._last is None or now >= self._until_s:
             return await self._flight.once(None, self._count)
         if now >= self._from_s:
@@ -47,10 +54,10 @@ class CountExecutions:
         return self._last
 
     async def _count(self) -> Counted:
-        began = time.monotonic()
+        began = self._clock()
         loaded = await self._store.load((Count("ff_exec_core", COUNTED),))
-        lasts = max(COUNTS_LAST_S, 4 * (time.monotonic() - began))
-        self._from_s, self._until_s = began + lasts / 2, began + lasts
+        self._from_s = began + max(FRESH_S, PAUSE_FACTOR * (self._clock() - began))
+        self._until_s = self._from_s + FRESH_S
         self._last = Counted(
             loaded.now_ms, sorted(starmap(ExecutionCounts, loaded.rows[0]), key=astuple)
         )

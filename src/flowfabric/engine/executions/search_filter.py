@@ -23,6 +23,7 @@ ENDED_STATES = FAILED_STATES | {
     PublicState.SKIPPED,
 }
 MAX_ERROR_BYTES = 512
+MAX_LANES = 1_000
 _TIMES = ("created_from", "created_before", "ended_from", "ended_before")
 _SAME = {
     "task": "execution_kind",
@@ -40,7 +41,7 @@ Position = tuple[int, UUID]
 def checked(where: ExecutionFilter) -> ExecutionFilter:
     """The filter with its values checked and of their own types."""
     where = validation.instance(where, ExecutionFilter, "where")
-    made: dict[str, Any] = {"state": _states(where.state)}
+    made: dict[str, Any] = {"state": _states(where.state), "lanes": _lanes(where.lanes)}
     for field in ("task", "namespace", "worker"):
         if (given := getattr(where, field)) is not None:
             made[field] = name(given, field)
@@ -73,6 +74,12 @@ def _states(given: object) -> tuple[PublicState, ...]:
         raise invalid("state", accepted, given) from None
 
 
+def _lanes(given: object) -> tuple[str, ...]:
+    if not isinstance(given, tuple | list) or len(given) > MAX_LANES:
+        raise invalid("lanes", f"at most {MAX_LANES} lanes", given)
+    return tuple(lane_id(each, "lanes") for each in given)
+
+
 def matches_of(where: ExecutionFilter) -> tuple[Condition, ...]:
     """The conditions on columns. Those of `tag` and `error` hold for some others too."""
     found: list[Condition] = []
@@ -81,6 +88,8 @@ def matches_of(where: ExecutionFilter) -> tuple[Condition, ...]:
     for field, column in _SAME.items():
         if (value := getattr(where, field)) is not None:
             found.append(Match(column, "=", value))
+    if where.lanes:
+        found.append(Match("lane_id", "in", where.lanes))
     if where.parent is not None:
         partition, ident = where.parent.key
         parent = {"parent_partition": partition, "parent_execution_id": ident}

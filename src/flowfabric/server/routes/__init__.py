@@ -10,6 +10,7 @@ from flowfabric.server.routes import (
     flows,
     health,
     limits,
+    runs,
     streams,
     waitpoints,
     workers,
@@ -18,6 +19,7 @@ from flowfabric.server.routes import (
 ROUTES: tuple[Route, ...] = (
     *health.routes.all,
     *executions.routes.all,
+    *runs.routes.all,
     *waitpoints.routes.all,
     *streams.routes.all,
     *flows.routes.all,

@@ -136,9 +136,11 @@ def _holds(condition: Condition, table: Table, parameter: Parameter) -> str:
     return f"{column} {condition.op} {parameter(table, column, value)}"
 
 
-def count_sql(read: Count) -> str:
+def count_sql(read: Count, part: str = "") -> str:
+    """`part`: a condition on the rows that are counted."""
     shown = ", ".join(read.columns)
-    return f"SELECT {shown}, count(*) FROM {read.table} GROUP BY {shown}"
+    where = _where([part] if part else [])
+    return f"SELECT {shown}, count(*) FROM {read.table}{where} GROUP BY {shown}"
 
 
 def events_sql(channel: str, more: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
@@ -21,6 +22,8 @@ from flowfabric.store.sql.rows import RowDecoder
 from flowfabric.store.sql.sqlite_codec import DECODERS, ENCODERS
 
 MAX_KEYS = 256
+COUNTED_AT_ONCE, MAX_PARTS = 20_000, 1_000
+"""Rows of a part of a count, unless there are more parts than the maximum."""
 WHOLE_GROUPS = 1_000
 """With a limit as large as this, the groups of a read are read whole, in one statement."""
 Fetch = Callable[[sqlite3.Cursor], list[Row]]
@@ -54,7 +57,8 @@ def run_reads(
     db: sqlite3.Connection, reads: Sequence[Read], fetch: Fetch = sqlite3.Cursor.fetchall
 ) -> list[list[Row]]:
     """All of them on one snapshot."""
-    if len(reads) == 1 or db.in_transaction:
+    is_one_statement = len(reads) == 1 and not isinstance(reads[0], Count)
+    if is_one_statement or db.in_transaction:
         return [_read(db, read, fetch) for read in reads]
     db.execute("BEGIN")
     try:
@@ -75,7 +79,7 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         return _joined(db, table, index.group, read.groups, read.columns, predicate, fetch)
     values = Parameters()
     if isinstance(read, Count):
-        return decode_rows(read.table, fetch(db.execute(count_sql(read))), read.columns)
+        return decode_rows(read.table, _counted(db, read, fetch), read.columns)
     if isinstance(read, Find):
         table = TABLES[INDEXES[read.index].table]
         rows = fetch(db.execute(find_sql(read, values, keeps_order=True), values))
@@ -88,6 +92,20 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         table = TABLES[INDEXES[read.index].table]
         sql = tally_sql(read, values) if isinstance(read, Tally) else scan_sql(read, values)
     return decode_rows(table.name, fetch(db.execute(sql, values)), read.columns)
+
+
+def _counted(db: sqlite3.Connection, read: Count, fetch: Fetch) -> list[Row]:
+    """Part by part: SQLite sorts what it groups, and sorts many small parts faster than all."""
+    first, last = db.execute(f"SELECT min(rowid), max(rowid) FROM {read.table}").fetchone()
+    if first is None:
+        return []
+    size = max(COUNTED_AT_ONCE, (last - first) // MAX_PARTS)
+    sql = count_sql(read, "rowid BETWEEN ?1 AND ?2")
+    counts: Counter[Row] = Counter()
+    for at in range(first, last + 1, size):
+        for *values, count in fetch(db.execute(sql, (at, at + size - 1))):
+            counts[tuple(values)] += count
+    return [(*values, count) for values, count in counts.items()]
 
 
 def _each_group(
