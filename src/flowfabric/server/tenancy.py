@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REQUESTS = frozenset(
     {
         "start_bulk",
+        "erase_namespace",
         "move_execution",
         "release_execution",
         "delete_execution",

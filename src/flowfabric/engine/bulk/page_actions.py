@@ -194,11 +194,14 @@ class ReplayAction:
 
 
 class DeleteAction:
-    """Deletes ended executions that nothing unfinished may read, flows with their last member."""
+    """Deletes ended executions that nothing unfinished may read, flows with their last member.
+
+    Without a `why`, no event is written.
+    """
 
     columns = CORE_COLUMNS
 
-    def __init__(self, part: Retention, why: Why) -> None:
+    def __init__(self, part: Retention, why: Why | None) -> None:
         self._retention, self._why = part, why
 
     async def decide(self, executions: Sequence[Execution], now: int) -> Decisions:
@@ -206,7 +209,8 @@ class DeleteAction:
         free, whole = await self._retention.removable(ended)
         decisions: dict[ExecutionId, Decision] = {each.id: _kept(each) for each in executions}
         for each in free:
-            plan = retention.delete(each, self._why, now)
+            why = self._why
+            plan = retention.trim(each) if why is None else retention.delete(each, why, now)
             flow = whole.pop((each.partition_key, each.flow_id), None) if each.flow_id else None
             if flow is None:
                 decisions[each.id] = Commit(plan)
@@ -253,6 +257,8 @@ class PageActions:
                 return self.release(why)
             case BulkAction.DELETE:
                 return self.delete(why)
+            case BulkAction.ERASE:
+                return DeleteAction(self._retention, None)
 
     def replay(self, why: Why) -> PageAction:
         return ReplayAction(self._core, why)
