@@ -265,11 +265,19 @@ _DECLARED = (
     *_of(
         "ff_lane_gate",
         lane_gates=index("gate", "lane_id, namespace", primary=True),
+        all_gates=index("lane_id, namespace, gate", primary=True),
         gates_of_lane=index("namespace, gate", "lane_id", primary=True),
     ),
     *_of(
         "ff_schedule",
         schedules=index("name", "namespace", primary=True),
+        all_schedules=index("namespace, name", primary=True),
+    ),
+    *_of(
+        "ff_bulk_job",
+        bulk_jobs=index("created_at_ms, job_id"),
+        bulk_running=index("updated_at_ms, job_id", "", _is("state", "running")),
+        bulk_ended=index("ended_at_ms, job_id", "", _set("ended_at_ms")),
     ),
     *_of(
         "ff_step",

@@ -257,6 +257,11 @@ TABLES: dict[str, Table] = {
             soft_breach_count int=0, last_breach_at_ms int?, last_breach_dim text?,
             next_reset_at_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int,
             version int=0""",
+            (
+                "ff_budget_usage",
+                "ff_budget_usage_dedup",
+                Child("ff_operator_event", (("budget_id", "execution_id"),)),
+            ),
         ),
         table(
             "ff_budget_usage",
@@ -280,6 +285,11 @@ TABLES: dict[str, Table] = {
             active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0,
             closed_until_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int,
             version int=0""",
+            (
+                "ff_quota_window",
+                "ff_quota_admitted",
+                Child("ff_operator_event", (("quota_policy_id", "execution_id"),)),
+            ),
         ),
         table(
             "ff_quota_window",
@@ -296,6 +306,14 @@ TABLES: dict[str, Table] = {
         ),
         table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
+        table(
+            "ff_bulk_job",
+            """job_id uuid!, namespace text?, action text, args json, state text='running',
+            cursor text?, matched int=0, changed int=0, skipped int=0, refused int=0,
+            errors json='[]', follow_ups json='[]', created_at_ms int, updated_at_ms int,
+            ended_at_ms int?, version int=0""",
+            (Child("ff_operator_event", (("job_id", "execution_id"),)),),
+        ),
     )
 }
 
