@@ -78,7 +78,7 @@ class EngineError(FlowFabricError):
 class NotFound(EngineError):
     def __init__(self, entity: str, ident: object = None) -> None:
         self.entity = entity
-        self.code = f"{entity}_not_found"
+        self.code = f"{entity.replace(' ', '_')}_not_found"
         super().__init__(f"{entity} not found" if ident is None else f"{entity} {ident} not found")
 
 
