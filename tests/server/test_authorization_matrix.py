@@ -72,6 +72,7 @@ read_schedules read_events list_lanes read_lane list_executions list_flows list_
 list_open_waitpoints
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
 read_quota_policy_limits resolve_execution find_executions count_executions
+read_execution_summary list_budgets list_quotas
 """
 SUBMIT = """
 POST /v1/executions

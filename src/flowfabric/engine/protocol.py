@@ -177,6 +177,7 @@ class EngineProtocol(ABC):
 
     resolve_execution = operation(parts.Resolve.resolve_execution)
     find_executions = operation(parts.Search.find_executions)
+    read_execution_summary = operation(parts.Search.read_execution_summary)
     count_executions = operation(parts.Search.count_executions)
 
     explain_execution = operation(parts.Explain.explain_execution)
@@ -236,12 +237,14 @@ class EngineProtocol(ABC):
     update_budget = operation(parts.Budgets.update_budget)
     report_usage = operation(parts.Budgets.report_usage)
     reset_budget = operation(parts.BudgetMaintenance.reset_budget)
+    list_budgets = operation(parts.Budgets.list_budgets)
     get_budget_status = operation(parts.Budgets.get_budget_status)
     read_budget_usage_and_limits = operation(parts.Budgets.read_budget_usage_and_limits)
     read_budget_ledger = operation(parts.Budgets.read_budget_ledger)
 
     create_quota_policy = operation(parts.Quotas.create_quota_policy)
     read_quota_policy_limits = operation(parts.Quotas.read_quota_policy_limits)
+    list_quotas = operation(parts.Quotas.list_quotas)
     close_quota = operation(parts.Quotas.close_quota)
     open_quota = operation(parts.Quotas.open_quota)
     attach_limit = operation(parts.Quotas.attach_limit)

@@ -21,8 +21,8 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.search_filter import ENDED_STATES, FAILED_STATES, Position
-from flowfabric.engine.snapshots import load_rows
-from flowfabric.ids import FLOW_PARTITIONS, partition_of
+from flowfabric.engine.snapshots import load_one, load_rows
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
 from flowfabric.model.search import (
     MAX_PAGE,
@@ -33,7 +33,7 @@ from flowfabric.model.search import (
     ExecutionSummary,
 )
 from flowfabric.model.state import PublicState
-from flowfabric.store.port import AnyMatch, Count, Find, Match, Scan, ScanAll
+from flowfabric.store.port import AnyMatch, Count, Find, Get, Match, Scan, ScanAll
 from flowfabric.store.single_flight import SingleFlight, seen
 
 BY = ("created_at_ms", "execution_id")
@@ -92,6 +92,13 @@ class Search:
             flows = [where.flow] if where.flow else await self._flows_of(where)
             query = query.narrowed(Match("flow_id", "in", tuple(flows)))
         return await self._walked(query, where)
+
+    async def read_execution_summary(self, execution: ExecutionId) -> ExecutionSummary | None:
+        """What a listing shows of one execution."""
+        key = execution_id(execution).key
+        return await load_one(
+            self._store, Get("ff_exec_core", key, SUMMARY_COLUMNS), ExecutionSummary
+        )
 
     async def count_executions(self, namespace: str | None = None) -> Counted:
         """All executions by namespace, lane, task and state, at most two seconds old."""
