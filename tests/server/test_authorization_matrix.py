@@ -123,6 +123,12 @@ set_execution_tags
 close_waitpoint deliver_approval_signal pause_lane resume_lane
 drain_lane update_budget update_quota_policy reset_budget close_quota open_quota detach_limit
 read_waitpoint_token
+POST /v1/bulk
+GET /v1/bulk
+GET /v1/bulk/{id}
+POST /v1/bulk/{id}/stop
+start_bulk list_bulk read_bulk stop_bulk
+move_execution release_execution delete_execution restart_from_step
 """
 ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret

@@ -180,6 +180,16 @@ class EngineProtocol(ABC):
     read_execution_summary = operation(parts.Search.read_execution_summary)
     count_executions = operation(parts.Search.count_executions)
 
+    start_bulk = operation(parts.BulkActions.start_bulk)
+    read_bulk = operation(parts.BulkActions.read_bulk)
+    list_bulk = operation(parts.BulkActions.list_bulk)
+    stop_bulk = operation(parts.BulkActions.stop_bulk)
+
+    move_execution = operation(parts.ExecutionActions.move_execution)
+    release_execution = operation(parts.ExecutionActions.release_execution)
+    delete_execution = operation(parts.ExecutionActions.delete_execution)
+    restart_from_step = operation(parts.ExecutionActions.restart_from_step)
+
     explain_execution = operation(parts.Explain.explain_execution)
 
     history = operation(parts.History.history)

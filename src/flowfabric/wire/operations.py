@@ -37,13 +37,16 @@ class Bound(StrEnum):
     BUDGET = "budget"
     QUOTA = "quota"
     LIMIT = "limit"
+    BULK = "bulk"
     OWN = "own"
     FREE = "free"
     NEVER = "never"
 
 
 class Operation(Struct, frozen=True):
-    """`subject`: the argument that `bound` checks. `again`: the operation is idempotent."""
+    """`subject`: the argument that `bound` checks; dots lead to a part. `again`: the operation
+    is idempotent.
+    """
 
     name: str
     role: Role
@@ -126,6 +129,17 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token"),
     *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution", again=False),
+    *_all(Role.OPERATE, Bound.EXECUTION, "execution", "move_execution release_execution"),
+    *_all(
+        Role.OPERATE,
+        Bound.EXECUTION,
+        "execution",
+        "delete_execution restart_from_step",
+        again=False,
+    ),
+    *_all(Role.OPERATE, Bound.OWN, "args.where", "start_bulk", again=False),
+    *_all(Role.OPERATE, Bound.OWN, "namespace", "list_bulk"),
+    *_all(Role.OPERATE, Bound.BULK, "job_id", "read_bulk stop_bulk"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "deliver_approval_signal"),
     *_all(
