@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from flowfabric.cli import (
+    actions,
     approvals,
+    bulk,
     collisions,
     demo,
     dev,
@@ -81,6 +83,24 @@ app.command("tail")(exits(tail.run))
 app.command("events")(exits(events.run))
 flows.command("show", cls=flow.FileIsOptional)(exits(flow.show_flow, old_url=True))
 flows.command("list")(exits(flow.list_flows, old_url=True))
+for act in (
+    actions.cancel,
+    actions.retry,
+    actions.replay,
+    actions.revoke,
+    actions.priority,
+    actions.move,
+    actions.release,
+    actions.delete,
+    actions.restart,
+):
+    app.command(act.__name__)(exits(act))
+jobs = group("List, show, stop and run bulk jobs.")
+app.add_typer(jobs, name="bulk")
+jobs.command("list")(exits(bulk.list_jobs))
+jobs.command("show")(exits(bulk.show_job))
+jobs.command("stop")(exits(bulk.stop_job))
+jobs.command("run")(exits(bulk.run_job))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
 app.command("verify")(exits(verify.run, old_url=True))
