@@ -14,14 +14,16 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from flowfabric.cli.database import Database
+from flowfabric.cli.exits import Exit
 from flowfabric.cli.flow_svg import dot, svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
-from flowfabric.cli.text import clean, console, parse_id, show
+from flowfabric.cli.text import clean, console, parse_id, plural, show
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
+from flowfabric.model.flow import CancelFlowPolicy, PartiallyCancelled
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
@@ -74,6 +76,32 @@ def show_flow(
     else:
         print_flow(view, console)
     return 0
+
+
+def cancel_flow(
+    flow_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The flow's UUID; `flowfabric flow list` shows them."),
+    ],
+    database: Database,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="WHICH",
+            help="cancel_all members, cancel_pending ones that have not started, or "
+            "cancel_flow_only.",
+        ),
+    ] = CancelFlowPolicy.CANCEL_ALL.value,
+) -> int:
+    """Cancels a flow and its members."""
+    ident = parse_id(parse_uuid, flow_id, EXPECTED)
+    found = database.write(lambda engine: engine.cancel_flow(ident, policy))
+    show(f"cancelled the flow and {plural(len(found.member_execution_ids), 'member')}")
+    if isinstance(found, PartiallyCancelled):
+        left = plural(len(found.failed_member_execution_ids), "member")
+        show(f"{left} could not be cancelled yet; a background loop goes on")
+        return Exit.PARTLY_DONE
+    return Exit.DONE
 
 
 async def draw(engine: Engine, ident: UUID, on: Console = console) -> None:
