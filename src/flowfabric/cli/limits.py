@@ -214,10 +214,6 @@ BUDGET_COMMANDS: dict[str, Callable[..., int]] = {
     "show": show_budget,
     "reset": reset_budget,
 }
-    "list": list_budgets,
-    "show": show_budget,
-    "reset": reset_budget,
-}
 QUOTA_COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_quotas,
     "show": show_quota,
