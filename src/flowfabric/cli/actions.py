@@ -231,7 +231,7 @@ def _refused(name: str, error: FlowFabricError, account: Account) -> None:
     account.failed += 1
     account.code = code if account.failed == 1 else Exit.FAILED
     said = words_of(error)
-    print_error(said if name in said else f"{name}: {said}")
+    print_error(said if said.startswith(name) else f"{name}: {said}")
 
 
 async def _matching(engine: EngineProtocol, selection: Selection) -> tuple[str, ...]:
