@@ -43,7 +43,8 @@ async def test_actions_by_filters_and_by_ids(kind: str, tmp_path: Path) -> None:
         assert moved == "moved 1 execution\n"
         summary = await found.engine.read_execution_summary(ident(5))
         assert summary is not None and (summary.lane_id, summary.priority) == ("slow", 7)
-        assert "reason too many" in await said(found, "history", "00000005")
+        operator = ("events", "--from", "start", "--channel", "operator", "--limit", "2")
+        assert "reason too many" in await said(found, *operator)
         assert await said(found, "release", "00000004") == "released 1 execution\n"
         assert await said(found, "cancel", "--lane", "slow,", "--yes") == (
             "no executions match; nothing was changed\n"

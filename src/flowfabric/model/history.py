@@ -19,6 +19,8 @@ class What(StrEnum):
     FLOW_CREATED = "flow_created"
     CREATED = "created"
     PRIORITY_CHANGED = "priority_changed"
+    MOVED = "moved"
+    RELEASED = "released"
     CLAIMED = "claimed"
     RECLAIMED = "reclaimed"
     RENEWED = "renewed"

@@ -44,6 +44,8 @@ _LEASE = {
 }
 _OPERATIONS = {
     "priority_changed": What.PRIORITY_CHANGED,
+    "moved": What.MOVED,
+    "released": What.RELEASED,
     "replayed": What.REPLAYED,
     "budget_breached": What.BUDGET_BREACHED,
     "flow_cancel_requested": What.FLOW_CANCEL_REQUESTED,
