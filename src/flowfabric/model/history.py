@@ -37,6 +37,7 @@ class What(StrEnum):
     REVOKED = "revoked"
     BUDGET_BREACHED = "budget_breached"
     FLOW_CANCEL_REQUESTED = "flow_cancel_requested"
+    CANCEL_REQUESTED = "cancel_requested"
     ENDED = "ended"
     FLOW_ENDED = "flow_ended"
     REPLAYED = "replayed"

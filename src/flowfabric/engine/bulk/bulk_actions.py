@@ -23,7 +23,7 @@ from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.replay import Replays
-from flowfabric.engine.snapshots import load_all, load_one, reader_of
+from flowfabric.engine.snapshots import load_all, load_one, load_rows, reader_of
 from flowfabric.errors import EngineError, NotFound, TransportError, invalid
 from flowfabric.ids import ExecutionId, lane_id, time_ordered_uuid
 from flowfabric.model.bulk import (
@@ -42,13 +42,14 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.bulk import jobs, matching
 from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.executions.create import clamp_priority
-from flowfabric.store.port import Find, Get, GetAll, Match, Scan
+from flowfabric.store.port import Find, Get, GetAll, Match, Scan, ScanAll
 
 MAX_LISTED = 1_000
 MAX_TRIES = 10
 FULL_TRIES = 2
 """Behind so many refusals, a page is cut in half for each further one."""
 FIRST_PAUSE_S = 0.002
+CHILD_COLUMNS = ("parent_partition", "parent_execution_id")
 _LISTED_BY = ("created_at_ms", "job_id")
 _COLUMNS = JobRow.__struct_fields__
 
@@ -221,11 +222,20 @@ class BulkActions:
         answer = await self._store.commit_together(plans)
         if not isinstance(answer, Applied):
             return answer.plan == 0
-        ended = [plan for plan in outcome.plans if plan.form.ends]
-        alone = {e.execution_id for e in outcome.changed if _has_no_dependants(e)}
-        told = [plan for plan in ended if _uuid(plan) not in alone]
-        await self._core.after_commit(told, [answer] * len(told))
+        await self._start_cascade(outcome)
         return True
+
+    async def _start_cascade(self, outcome: _Outcome) -> None:
+        """Handles the ends of executions that others may depend on."""
+        if not any(plan.form.ends for plan in outcome.plans):
+            return
+        ended = [each.id for each in outcome.changed if each.flow_id is not None]
+        single = [each.id for each in outcome.changed if each.flow_id is None]
+        read = ScanAll("children_of", [each.key for each in single], 1, CHILD_COLUMNS)
+        parents = set(await load_rows(self._store, read)) if single else set()
+        ended += [each for each in single if each.key in parents]
+        if ended:
+            await self._core.cascade.ended(ended)
 
     async def _outcome(
         self, work: _Work, part: Sequence[ExecutionSummary], *, refused_for: str
@@ -289,17 +299,6 @@ def _outcome_of(
     plans.sort(key=lambda plan: plan.form.name)
     counted = jobs.Counted(len(changed), skipped, tuple(errors), tuple(follow_ups))
     return _Outcome(plans, counted, changed)
-
-
-def _has_no_dependants(execution: Execution) -> bool:
-    """Without a flow, and without an attempt that could have started children."""
-    return execution.flow_id is None and execution.total_attempt_count == 0
-
-
-def _uuid(plan: Plan) -> UUID:
-    found = plan.values[plan.form.args.index("execution_id")]
-    assert isinstance(found, UUID)
-    return found
 
 
 def _cursor(found: ExecutionSummary) -> str:
