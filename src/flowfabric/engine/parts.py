@@ -31,6 +31,7 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.queries import Queries
 from flowfabric.engine.executions.queue_stats import QueueCounts
+from flowfabric.engine.executions.resolve import Resolve
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
@@ -47,6 +48,7 @@ from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
 from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.waits.approvals import Approvals
 from flowfabric.engine.waits.signals import Signals
 from flowfabric.engine.waits.signing_keys import SigningKeys
 from flowfabric.engine.waits.suspend import Suspend
@@ -91,6 +93,7 @@ class Parts:
         cancels = FlowCancels(core)
         keys = SigningKeys(core)
         signals = Signals(core, self.leases, keys)
+        waitpoints = WaitpointQueries(core)
         quotas = Quotas(core, self.limit_cache)
         upkeep = BudgetMaintenance(core)
         self.budgets = Budgets(core, self.leases, cancels, upkeep)
@@ -103,14 +106,16 @@ class Parts:
         page_actions = PageActions(core, self.limit_cache, retention)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(Queries(core), search, Explain(core), History(core))
+        self._add(Queries(core), Resolve(core), search, Explain(core), History(core))
         self._add(CountExecutions(core), QueueCounts(core))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))
         self._add(FlowBuilds(core, self.leases, create, lanes), FlowQueries(core))
         self._add(dependencies, replays, cancels, SiblingCancels(core))
-        self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
+        self._add(
+            Suspend(core, self.leases), signals, waitpoints, Approvals(core, waitpoints), keys
+        )
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
         self._add(self.leases, self.streams, long_poll, self.steps)
         self._add(WorkerRegistry(core, routing), Schedules(core), retention)

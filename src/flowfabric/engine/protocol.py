@@ -175,7 +175,9 @@ class EngineProtocol(ABC):
     list_attempts = operation(parts.Queries.list_attempts)
     list_executions = operation(parts.Queries.list_executions)
 
+    resolve_execution = operation(parts.Resolve.resolve_execution)
     find_executions = operation(parts.Search.find_executions)
+    read_execution_summary = operation(parts.Search.read_execution_summary)
     count_executions = operation(parts.CountExecutions.count_executions)
 
     start_bulk = operation(parts.BulkActions.start_bulk)
@@ -230,12 +232,14 @@ class EngineProtocol(ABC):
     read_resume_signals = operation(parts.Suspend.read_resume_signals)
 
     deliver_signal = operation(parts.Signals.deliver_signal)
+    deliver_approval_signal = operation(parts.Signals.deliver_approval_signal)
     close_waitpoint = operation(parts.Signals.close_waitpoint)
     read_waitpoint_token = operation(parts.Signals.read_waitpoint_token)
     read_held_waitpoint_token = operation(parts.Signals.read_held_waitpoint_token)
 
     list_pending_waitpoints = operation(parts.WaitpointQueries.list_pending_waitpoints)
     list_open_waitpoints = operation(parts.WaitpointQueries.list_open_waitpoints)
+    list_approvals = operation(parts.Approvals.list_approvals)
     list_suspended = operation(parts.WaitpointQueries.list_suspended)
 
     rotate_waitpoint_hmac_secret_all = operation(parts.SigningKeys.rotate_waitpoint_hmac_secret_all)
@@ -245,12 +249,14 @@ class EngineProtocol(ABC):
     update_budget = operation(parts.Budgets.update_budget)
     report_usage = operation(parts.Budgets.report_usage)
     reset_budget = operation(parts.BudgetMaintenance.reset_budget)
+    list_budgets = operation(parts.Budgets.list_budgets)
     get_budget_status = operation(parts.Budgets.get_budget_status)
     read_budget_usage_and_limits = operation(parts.Budgets.read_budget_usage_and_limits)
     read_budget_ledger = operation(parts.Budgets.read_budget_ledger)
 
     create_quota_policy = operation(parts.Quotas.create_quota_policy)
     read_quota_policy_limits = operation(parts.Quotas.read_quota_policy_limits)
+    list_quotas = operation(parts.Quotas.list_quotas)
     close_quota = operation(parts.Quotas.close_quota)
     open_quota = operation(parts.Quotas.open_quota)
     attach_limit = operation(parts.Quotas.attach_limit)

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
 
 COUNTS = "count_executions"
+AUTHORS = {
+    "update_budget": "by",
+    "update_quota_policy": "by",
+    "deliver_approval_signal": "source_identity",
+}
+"""Operations whose arguments name their author: the field."""
 REQUESTS = frozenset(
     {
         "start_bulk",
@@ -35,7 +41,6 @@ REQUESTS = frozenset(
     }
 )
 """Operations whose `requested_by` is the name of the token."""
-UPDATES = frozenset({"update_budget", "update_quota_policy"})
 _LIMITS = {
     Bound.BUDGET: ("budget", "budget_id"),
     Bound.QUOTA: ("quota", "quota_policy_id"),
@@ -296,6 +301,7 @@ def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
     if operation.bound is Bound.OWN and namespace is not None:
         path = "" if operation.subject == "namespace" else operation.subject
         return _with_namespace(body, path, namespace)
-    if operation.name in UPDATES and caller is not ANONYMOUS:
-        return structs.replace(body, args=structs.replace(args, by=caller.name))
+    if operation.name in AUTHORS and caller is not ANONYMOUS:
+        author = {AUTHORS[operation.name]: caller.name}
+        return structs.replace(body, args=structs.replace(args, **author))
     return body

@@ -72,7 +72,8 @@ _LISTED = [
         "describe_execution explain_execution read_execution_info read_execution_state "
         "read_execution_context read_outcome wait_for_outcome get_execution_result "
         "list_attempts read_stream tail_stream read_followed read_summary "
-        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
+        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id "
+        "read_execution_summary",
     ),
     *_all(Role.READ, Bound.EXECUTION, "subject", "history"),
     *_all(
@@ -85,9 +86,10 @@ _LISTED = [
         Bound.NEVER,
         "",
         "list_lanes read_lane list_executions list_flows list_suspended "
-        "list_open_waitpoints list_expired_leases",
+        "list_open_waitpoints list_approvals list_expired_leases",
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes count_executions"),
+    *_all(Role.READ, Bound.OWN, "namespace", "resolve_execution list_budgets list_quotas"),
     *_all(Role.READ, Bound.OWN, "where", "find_executions"),
     *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits"),
     *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits"),
@@ -142,6 +144,7 @@ _LISTED = [
     *_all(Role.ADMIN, Bound.OWN, "namespace", "erase_namespace", again=False),
     *_all(Role.OPERATE, Bound.BULK, "job_id", "read_bulk stop_bulk"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "deliver_approval_signal"),
     *_all(
         Role.OPERATE,
         Bound.EXECUTION,

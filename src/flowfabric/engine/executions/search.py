@@ -18,12 +18,12 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.search_filter import Position
 from flowfabric.engine.executions.search_pages import Examined, Query, Source, position_of
-from flowfabric.engine.snapshots import load_rows
-from flowfabric.ids import FLOW_PARTITIONS, partition_of
+from flowfabric.engine.snapshots import load_one, load_rows
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
-from flowfabric.model.search import MAX_PAGE, ExecutionFilter, ExecutionSummary
+from flowfabric.model.search import MAX_PAGE, SUMMARY_COLUMNS, ExecutionFilter, ExecutionSummary
 from flowfabric.model.state import PublicState
-from flowfabric.store.port import ScanAll
+from flowfabric.store.port import Get, ScanAll
 
 _HELD = ("leased", "lost")
 """Every execution that a worker holds or has lost, as many as all workers have slots."""
@@ -85,6 +85,12 @@ class Search:
             if examined is not None:
                 return _page(_exact(examined, where), size, examined.frontier)
         return await self._walked(query.begun(where), where)
+
+    async def read_execution_summary(self, execution: ExecutionId) -> ExecutionSummary | None:
+        """What a listing shows of one execution."""
+        key = execution_id(execution).key
+        read = Get("ff_exec_core", key, SUMMARY_COLUMNS)
+        return await load_one(self._store, read, ExecutionSummary)
 
     async def _selective(self, where: ExecutionFilter) -> list[Source] | None:
         """Sources that hold every match, if a condition has an index of its own."""
