@@ -71,6 +71,7 @@ read_flow_summary list_workers
 read_schedules read_events list_lanes read_lane list_executions list_flows list_suspended
 list_open_waitpoints
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
+find_executions count_executions read_deployment
 read_quota_policy_limits
 """
 SUBMIT = """

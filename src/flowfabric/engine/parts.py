@@ -20,6 +20,7 @@ from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.core import Core, Settings
 from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.executions.deployment import Deployment
 from flowfabric.engine.executions.explain import Explain
 from flowfabric.engine.executions.history import History
 from flowfabric.engine.executions.lanes import Lanes
@@ -94,7 +95,9 @@ class Parts:
         long_poll = LongPoll(core, self.streams, self.steps, idle_poll)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(Queries(core), Search(core), Explain(core), History(core), QueueCounts(core))
+        search, queue_counts = Search(core), QueueCounts(core)
+        self._add(Queries(core), search, Explain(core), History(core), queue_counts)
+        self._add(Deployment(core, search, queue_counts))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))

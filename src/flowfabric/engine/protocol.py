@@ -177,6 +177,7 @@ class EngineProtocol(ABC):
 
     find_executions = operation(parts.Search.find_executions)
     count_executions = operation(parts.Search.count_executions)
+    read_deployment = operation(parts.Deployment.read_deployment)
 
     explain_execution = operation(parts.Explain.explain_execution)
 
