@@ -27,6 +27,7 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.queries import Queries
 from flowfabric.engine.executions.queue_stats import QueueCounts
+from flowfabric.engine.executions.resolve import Resolve
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
@@ -96,8 +97,8 @@ class Parts:
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
         search, queue_counts = Search(core), QueueCounts(core)
-        self._add(Queries(core), search, Explain(core), History(core), queue_counts)
-        self._add(Deployment(core, search, queue_counts))
+        self._add(Queries(core), Resolve(core), search, Explain(core), History(core))
+        self._add(queue_counts, Deployment(core, search, queue_counts))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))
