@@ -78,7 +78,7 @@ class EngineError(FlowFabricError):
 class NotFound(EngineError):
     def __init__(self, entity: str, ident: object = None) -> None:
         self.entity = entity
-        self.code = f"{entity}_not_found"
+        self.code = f"{entity.replace(' ', '_')}_not_found"
         super().__init__(f"{entity} not found" if ident is None else f"{entity} {ident} not found")
 
 
@@ -203,6 +203,10 @@ class StateKind(_HintedKind):
     PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired", "not used in time; create another"
     BUDGET_EXCEEDED = "budget_exceeded", "a budget is exhausted; it can start after its reset"
     STREAM_CLOSED = "stream_closed", "its attempt has ended, so its stream accepts no more frames"
+    NOT_MOVABLE = "not_movable", "only an execution that waits can change its lane"
+    NOT_HELD = "not_held", "only a delay or a hold of an operator can be released"
+    STILL_NEEDED = "still_needed", "unfinished work may still read it; delete it later"
+    NOT_ENDED = "not_ended", "only an ended execution can be deleted; cancel it first"
 
 
 class StateError(EngineError):

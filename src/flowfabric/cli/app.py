@@ -16,6 +16,7 @@ from flowfabric.cli import (
     flow,
     history,
     migrate,
+    runs,
     server,
     signal,
     tail,
@@ -71,6 +72,10 @@ def print_version() -> None:
     console.print(version("flowfabric"))
 
 
+app.command("list")(exits(runs.list_runs))
+app.command("show")(exits(runs.show))
+app.command("result")(exits(runs.result))
+app.command("status")(exits(runs.status))
 app.command("why")(exits(why.run))
 app.command("history")(exits(history.run))
 app.command("tail")(exits(tail.run))

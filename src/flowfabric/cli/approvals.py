@@ -13,6 +13,7 @@ from rich.text import Text
 from flowfabric.cli.database import Database
 from flowfabric.cli.text import JsonLines, clean, plural, print_json, show
 from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
 from flowfabric.rules.executions.explain_waits import THEN
 from flowfabric.rules.waits import conditions
@@ -143,7 +144,7 @@ def render(each: OpenWaitpoint) -> list[Text]:
     facts = [
         ("waits for", _waits_for(each)),
         ("expires", _expiry(each)),
-        ("execution", each.execution_id),
+        ("execution", str(ExecutionId(each.execution_id).uuid)),
         ("waitpoint", each.waitpoint_id),
         ("token", f"{clean(each.token_kid)}:{each.token_fingerprint}..."),
     ]

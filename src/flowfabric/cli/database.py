@@ -114,7 +114,7 @@ def write(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str |
 async def _existing(url: str) -> Engine:
     """An engine on a store that exists: opening a SQLite file for writing would create it."""
     if not is_postgres(url):
-        await (await look_at_store(url)).close()
+        await _closing(look_at_store(url), lambda engine: engine.list_lanes(limit=1))
     return await connect_store(url, dev=True, loops=False)
 
 

@@ -19,7 +19,7 @@ from flowfabric.cli.exits import CommandError, Exit
 from flowfabric.cli.identify import execution_of, not_found
 from flowfabric.cli.text import parse_id, show
 from flowfabric.codec.token import MAX_TOKEN_BYTES
-from flowfabric.engine.executions.resolve import ACCEPTED
+from flowfabric.engine.executions.resolve import ACCEPTED, looks_like_id
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, FlowFabricError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, parse_uuid
@@ -92,6 +92,8 @@ def run(
     # Errors never repeat an argument, because a token may be in the wrong position.
     if ctx.args:
         raise ConfigError(TOO_MANY)
+    if not looks_like_id(execution):
+        raise ConfigError(EXPECTED_EXECUTION)
     waitpoint_id = parse_id(parse_uuid, waitpoint, EXPECTED_WAITPOINT, repeat=False)
     if not name:
         raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
@@ -145,10 +147,6 @@ async def _target(engine: EngineProtocol, execution: str) -> ExecutionId:
         return await execution_of(engine, execution)
     except CommandError:
         raise CommandError(Exit.NOT_FOUND, "EXECUTION: no such execution") from None
-    except ValidationError as error:
-        if error.kind is ValidationKind.AMBIGUOUS_ID:
-            raise
-        raise ConfigError(EXPECTED_EXECUTION) from None
 
 
 async def _deliver(

@@ -11,6 +11,7 @@ from flowfabric.cli.identify import execution_of
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.explanation import Explanation, Reason
 
+COMMAND = "flowfabric "
 GOOD, BAD, WAITS = "green", "red", "yellow"
 _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lane_draining": WAITS}
 
@@ -21,7 +22,7 @@ def run(execution: text.ExecutionArgument, database: Database, as_json: text.Jso
     if as_json:
         text.print_json(to_json(found))
     else:
-        text.show(*render(found))
+        text.show(*render(found, database.option))
     return 0
 
 
@@ -33,7 +34,8 @@ def to_json(found: Explanation) -> dict[str, object]:
     return {"code": found.code.value, **to_builtins(found, enc_hook=str)}
 
 
-def render(found: Explanation) -> list[Text]:
+def render(found: Explanation, option: str = "") -> list[Text]:
+    """`option` is added to commands, so that they name the same database."""
     title = Text.assemble(
         (text.clean(found.execution_kind), "bold"),
         f"  on lane {text.clean(found.lane_id)}, namespace {text.clean(found.namespace)}: ",
@@ -41,11 +43,11 @@ def render(found: Explanation) -> list[Text]:
     )
     lines = [title, Text(f"  {text.short(found.execution_id)}")]
     for at, reason in enumerate(found.reasons):
-        lines += [Text(), *_render_reason(reason, "then " if at else "")]
+        lines += [Text(), *_render_reason(reason, "then " if at else "", option)]
     return lines
 
 
-def _render_reason(reason: Reason, then: str) -> list[Text]:
+def _render_reason(reason: Reason, then: str, option: str) -> list[Text]:
     lines = [
         Text.assemble(then, (reason.code.value, _style(reason)), f": {text.clean(reason.says)}")
     ]
@@ -57,7 +59,8 @@ def _render_reason(reason: Reason, then: str) -> list[Text]:
     if times:
         lines.append(Text(f"  {', '.join(times)}"))
     if reason.hint:
-        lines.append(Text(f"  next: {text.clean(reason.hint)}"))
+        named = option if COMMAND in reason.hint else ""
+        lines.append(Text(f"  next: {text.clean(reason.hint)}{named}"))
     return lines
 
 

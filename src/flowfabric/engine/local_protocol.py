@@ -45,6 +45,10 @@ class LocalEngineProtocol(EngineProtocol):
     get_execution_namespaces = operation(parts.Queries.get_execution_namespaces)
     read_exec_core_fields = operation(parts.Queries.read_exec_core_fields)
 
+    run_bulk = operation(parts.BulkActions.run_bulk)
+    running_bulk_jobs = operation(parts.BulkActions.running_bulk_jobs)
+    forget_bulk_jobs = operation(parts.BulkActions.forget_bulk_jobs)
+
     events_held_back_by = operation(parts.Explain.events_held_back_by)
 
     census = operation(parts.QueueCounts.census)

@@ -72,7 +72,7 @@ class App:
     `url` is one of:
 
     - `sqlite:///ff.db`: a file, for development; one line is logged about that.
-    - `postgresql://user@host/database`: run `flowfabric migrate URL` once before.
+    - `postgresql://user@host/database`: run `flowfabric migrate --db URL` once before.
     - `http://host:9090`, with `token="..."`: a FlowFabric server.
     - `memory://`: for tests.
 

@@ -60,6 +60,18 @@ class Resolve:
         return [row for rows in (await self._store.load(tuple(reads))).rows for row in rows]
 
 
+def looks_like_id(text: str) -> bool:
+    """Whether the text can name an execution."""
+    try:
+        if text.startswith("{"):
+            _long_form(text)
+        elif _whole_uuid(text) is None:
+            _range_of(text)
+    except ValidationError:
+        return False
+    return True
+
+
 def _scan(partition: int, low: UUID, high: UUID) -> Scan:
     group = {"partition_key": partition}
     before = None if low.int == 0 else (uuid_of(low.int - 1),)
