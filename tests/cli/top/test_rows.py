@@ -27,7 +27,7 @@ def overview(**parts: object) -> Overview:
         "states": {},
         **dict.fromkeys(("lanes", "runs", "failing", "workers", "stuck", "budgets", "timers"), ()),
     }
-    return Overview(**(empty | parts))  # type: ignore[arg-type]
+    return Overview(**(empty | parts))
 
 
 def texts(panel: Panel) -> list[list[str]]:
@@ -105,5 +105,5 @@ def test_a_sampled_rate_says_so() -> None:
 def test_json_has_plain_values() -> None:
     run = RunRow(IDENT, "t", "l", "w", 1, 2, 1, None, "")
     made = to_json(overview(runs=(run,)))
-    assert made["runs"][0]["execution_id"] == str(IDENT)  # type: ignore[index]
+    assert made["runs"][0]["execution_id"] == str(IDENT)
     assert "history" not in made
