@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -143,6 +144,14 @@ async def test_tab_and_numbers_move_between_panels() -> None:
         assert view.app.focused is view.table("timers")
         await view.press("3")
         assert view.app.focused is view.table("running")
+
+
+async def test_keys_that_come_at_once_are_for_the_new_panel() -> None:
+    async with shown(deployment) as view:
+        for key in ("3", "enter"):
+            view.app.post_message(Key(key, None))
+        await view.settle()
+        assert isinstance(view.app.screen, RunScreen)
 
 
 async def test_the_cursor_stays_on_its_subject_when_rows_come_and_go() -> None:

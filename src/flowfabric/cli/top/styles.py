@@ -15,7 +15,8 @@ PanelTable, #rates, #states { border-title-color: $text; border-title-style: bol
                               border-subtitle-color: $text-muted; }
 PanelTable:focus { border: round $accent; }
 PanelTable > .datatable--header { background: $background; color: $text-muted; }
-PanelTable > .datatable--cursor { background: $background; color: $text; }
+PanelTable > .datatable--cursor { background: $background; color: $text;
+                                  text-style: none; }
 PanelTable:focus > .datatable--cursor { background: $primary 40%; }
 #running, #lanes { width: 1fr; }
 #filter { display: none; height: 3; }

@@ -93,7 +93,8 @@ class TopApp(App[None]):
     def on_mount(self) -> None:
         self.query_one("#rates").border_title = "Throughput"
         self.query_one("#states").border_title = "States"
-        self._table("lanes").focus()
+        self._set_current(self._table("lanes"))
+        self._base.set_focus(self._table("lanes"))
         self.call_after_refresh(self._show)
         self.set_interval(self._interval_s, self._tick)
         self.set_interval(1.0, self._show_heading)
@@ -186,10 +187,11 @@ class TopApp(App[None]):
     # ---- moving
 
     def action_panel(self, number: int) -> None:
+        """Moves at once: the next key may come before `focus()` would have taken effect."""
         if len(self.screen_stack) == 1:
             table = self._table(NAMES[number - 1])
             self._set_current(table)
-            table.focus()
+            self._base.set_focus(table)
 
     def action_move_panel(self, by: int) -> None:
         """The next panel or the one before; in a screen above, the next field."""
@@ -223,7 +225,7 @@ class TopApp(App[None]):
         if len(self.screen_stack) == 1:
             field = self.screen.query_one("#filter", Input)
             field.display = True
-            field.focus()
+            self.screen.set_focus(field)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input.id == "filter":
@@ -236,7 +238,8 @@ class TopApp(App[None]):
 
     def _close_filter(self) -> None:
         self._base.query_one("#filter", Input).display = False
-        (next(iter(self._base.query("PanelTable.current")), None) or self._table("lanes")).focus()
+        current = next(iter(self._base.query("PanelTable.current")), None)
+        self._base.set_focus(current or self._table("lanes"))
 
     def action_clear_filter(self) -> None:
         self._base.query_one("#filter", Input).value = ""

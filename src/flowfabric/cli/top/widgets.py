@@ -24,7 +24,7 @@ class PanelTable(DataTable[Text]):
     ]
 
     def __init__(self, name: str) -> None:
-        super().__init__(id=name, cursor_type="row", show_cursor=False)
+        super().__init__(id=name, cursor_type="row", cursor_foreground_priority="renderable")
         self._targets: list[Target] = []
         self._titles: tuple[rows.Column, ...] = ()
 
@@ -32,12 +32,6 @@ class PanelTable(DataTable[Text]):
     def target(self) -> Target | None:
         at = self.cursor_row
         return self._targets[at] if 0 <= at < len(self._targets) else None
-
-    def on_focus(self) -> None:
-        self.show_cursor = True
-
-    def on_blur(self) -> None:
-        self.show_cursor = False
 
     def show_panel(self, panel: Panel, number: int | None = None) -> None:
         if panel.columns != self._titles:
