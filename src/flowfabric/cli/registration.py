@@ -1,8 +1,11 @@
 """Makes typer commands of functions that return an exit code.
 
-A function with a parameter `database: Database` gets the options `--db` and `--token`, one with
-`filters: Filters` those of `flowfabric list`. One with a parameter `token` of its own reads the
-token of a server from the environment.
+Some parameters stand for several options, whose values the function gets as one object:
+
+- `database: Database`: `--db` and `--token`. A function with a parameter `token` of its own reads
+  the token of a server from the environment.
+- `filters: Filters`: the filters of `flowfabric list`.
+- `selection: Selection`: ids or filters, and the options of every action.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import typer
 
 from flowfabric.cli.database import ACCEPTED, TOKEN_VARIABLE, URL_VARIABLE, Database
 from flowfabric.cli.filters import FILTER_OPTIONS, Filters
+from flowfabric.cli.selection import SELECTION_OPTIONS, Selection
 
 SERVER_TOKEN = "server_token"  # noqa: S105 - the name of a parameter
 _TEXT = str | None
@@ -46,7 +50,11 @@ def exits(run: Callable[..., int], *, old_url: bool = False) -> Callable[..., No
         for name, each in parameters.items()
         if name not in made
     ]
-    options: dict[str, Any] = dict(FILTER_OPTIONS) if "filters" in made else {}
+    options: dict[str, Any] = {}
+    if "filters" in made or "selection" in made:
+        options |= FILTER_OPTIONS
+    if "selection" in made:
+        options = {**SELECTION_OPTIONS, **options}
     if "database" in made:
         options |= {"old_url": _OLD} if old_url else {}
         options |= {"db": _DB} if "token" in parameters else {"db": _DB, SERVER_TOKEN: _TOKEN}
@@ -72,7 +80,20 @@ def _filters(given: dict[str, Any]) -> Filters:
     return Filters(**{name: given.pop(name) for name in FILTER_OPTIONS})
 
 
+def _selection(given: dict[str, Any]) -> Selection:
+    ids, reason, by = given.pop("ids"), given.pop("reason"), given.pop("by")
+    return Selection(
+        ids=tuple(ids or ()),
+        filters=_filters(given),
+        yes=bool(given.pop("yes")),
+        dry_run=bool(given.pop("dry_run")),
+        reason=reason or "",
+        by=by or "",
+    )
+
+
 _MADE: dict[str, Callable[[dict[str, Any]], object]] = {
     "database": _database,
     "filters": _filters,
+    "selection": _selection,
 }

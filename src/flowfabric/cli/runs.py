@@ -51,7 +51,7 @@ def list_runs(
             else:
                 now = await engine.server_time_ms()
                 rows = (_row(each, now) for each in page)
-                text.console.print(tables.table(COLUMNS, rows, header=not count))
+                tables.print_table(COLUMNS, rows, header=not count)
             count += len(page)
         if not as_json:
             _print_end(count, limit=None if everything else limit)
@@ -163,13 +163,12 @@ def show(execution: text.ExecutionArgument, database: Database, as_json: text.Js
         now = why.as_of_ms
         rows = (_attempt_row(each, now) for each in attempts)
         text.show(Text())
-        text.console.print(
-            tables.table(("attempt", "state", "worker", "started", "took", "error"), rows)
-        )
+        columns = ("attempt", "state", "worker", "started", "took", "error")
+        tables.print_table(columns, rows)
     if children:
         rows = (_row(each, why.as_of_ms) for each in children)
-        text.show(Text("\nchildren"))
-        text.console.print(tables.table(COLUMNS, rows))
+        text.show(Text(), Text("children", "bold"))
+        tables.print_table(COLUMNS, rows)
     return Exit.DONE
 
 
@@ -320,5 +319,5 @@ def status(
         text.show("no executions")
         return Exit.DONE
     columns = ("namespace", "lane", "task", *(state.value for state in states))
-    text.console.print(tables.table(columns, [*rows, ("", "", "all", *totals)]))
+    tables.print_table(columns, [*rows, ("", "", "all", *totals)])
     return Exit.DONE

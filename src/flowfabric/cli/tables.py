@@ -1,15 +1,16 @@
-"""Tables for people."""
+"""Tables for people: columns beside each other, of which only the last one is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.table import Table
+from rich.cells import cell_len
 from rich.text import Text
 
-from flowfabric.cli.text import clean
+from flowfabric.cli.text import clean, console
 
 Cell = str | int | Text | None
+GAP = 2
 _STATE_STYLES = {
     "completed": "green",
     "active": "cyan",
@@ -22,21 +23,38 @@ _STATE_STYLES = {
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, header: bool = True) -> Table:
-    """The last column takes what is left of the line; numbers are on the right."""
-    rows = list(rows)
-    made = Table(box=None, pad_edge=False, header_style="bold", show_header=header)
-    for at, name in enumerate(columns):
-        is_number = bool(rows) and all(isinstance(row[at], int) for row in rows)
-        is_last = at == len(columns) - 1
-        made.add_column(
-            name,
-            justify="right" if is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis" if is_last else "fold",
-        )
-    for row in rows:
-        made.add_row(*(_cell(each) for each in row))
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, header: bool = True
+) -> None:
+    """Numbers are on the right. On a terminal, the last column ends where the line does."""
+    listed = [list(row) for row in rows]
+    right = {
+        at
+        for at in range(len(columns))
+        if listed and all(isinstance(row[at], int) for row in listed)
+    }
+    titles = [Text(name, "bold") for name in columns]
+    lines = ([titles] if header else []) + [[_cell(each) for each in row] for row in listed]
+    widths = [
+        max(cell_len(line[at].plain) for line in [titles, *lines]) for at in range(len(columns))
+    ]
+    for line in lines:
+        console.print(_line(line, widths, right), soft_wrap=True)
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int], right: set[int]) -> Text:
+    made, used = Text(), 0
+    for at, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        is_last = at == len(cells) - 1
+        room = console.width - used
+        if is_last and console.is_terminal and at not in right and cell_len(cell.plain) > room > 0:
+            cell.truncate(room, overflow="ellipsis")
+        pad = " " * (width - cell_len(cell.plain))
+        made.append_text(Text(pad) + cell if at in right else cell)
+        if not is_last:
+            made.append(("" if at in right else pad) + " " * GAP)
+        used += width + GAP
+    made.rstrip()
     return made
 
 
