@@ -73,7 +73,7 @@ class Running(Struct, frozen=True):
                 for each in (self.app, *self.app.screen.walk_children(with_self=True)):
                     handled = asyncio.Event()
                     if each.call_later(handled.set):
-                        while each.is_running and not handled.is_set():
+                        while each.is_running and not handled.is_set():  # noqa: ASYNC110
                             await asyncio.sleep(0)
 
     def table(self, name: str) -> PanelTable:
