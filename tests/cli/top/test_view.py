@@ -220,6 +220,31 @@ async def test_a_run_that_is_removed_is_said_to_be_gone() -> None:
         assert view.text("text").startswith("This run no longer exists")
 
 
+async def test_a_run_is_closed_while_it_is_read() -> None:
+    is_slow, asked, released = False, asyncio.Event(), asyncio.Event()
+
+    def slow(name: str, operation: Operation) -> Operation:
+        async def call(*args: Any, **named: Any) -> Any:
+            if is_slow and name == "describe_execution":
+                asked.set()
+                await released.wait()
+            return await operation(*args, **named)
+
+        return call
+
+    async with shown(deployment, reads=slow) as view:
+        await view.press("5", "enter")
+        is_slow = True
+        view.app.post_message(Key("r", None))
+        async with patient(20):
+            await asked.wait()
+        view.app.post_message(Key("escape", None))
+        await view.drain()
+        released.set()
+        await view.settle()
+        assert view.app.is_running and not isinstance(view.app.screen, RunScreen)
+
+
 async def test_cancel_asks_and_records_the_operator() -> None:
     async with shown(deployment) as view:
         await view.press("3")

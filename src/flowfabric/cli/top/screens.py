@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import ClassVar
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Label, Static
 
@@ -56,12 +58,14 @@ class Detail(Screen[None]):
         self.run_worker(self.reload())
 
     async def reload(self) -> None:
-        """Reads again. An error is shown in place of the content."""
-        try:
-            await self.load()
-            self.loaded.set()
-        except FlowFabricError as error:
-            if self.is_mounted:
+        """Reads again. An error is shown in place of the content. The screen may have been closed
+        meanwhile, and has no widgets then.
+        """
+        with suppress(NoMatches):
+            try:
+                await self.load()
+                self.loaded.set()
+            except FlowFabricError as error:
                 self.query_one("#heading", Static).update(Text(clean(str(error)), "red"))
 
     async def load(self) -> None:
@@ -87,8 +91,7 @@ class RunsScreen(Detail):
     async def load(self) -> None:
         now = await self.session.engine.server_time_ms()
         panel = await details.read_runs(self.session.engine, self._about, self._namespace, now)
-        if self.is_mounted:
-            self.query_one(PanelTable).show_panel(panel)
+        self.query_one(PanelTable).show_panel(panel)
 
     def on_data_table_row_selected(self, _: DataTable.RowSelected) -> None:
         chosen = self.query_one(PanelTable).target
@@ -122,8 +125,7 @@ class RunScreen(Detail):
             lines = await details.read_run(self.session.engine, ident)
         except NotFound:
             lines = [Text("This run no longer exists; retention may have removed it.", "yellow")]
-        if self.is_mounted:
-            self.query_one("#text", Static).update(Text("\n").join(lines))
+        self.query_one("#text", Static).update(Text("\n").join(lines))
 
 
 class Confirmed(Struct, frozen=True):

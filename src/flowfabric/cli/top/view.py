@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.css.query import NoMatches
 from textual.events import DescendantFocus, Resize
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
@@ -134,6 +136,11 @@ class TopApp(App[None]):
         return self._base.query_one(f"#{name}", PanelTable)
 
     def _show(self) -> None:
+        """Draws what was read last. The view may be closing, without its widgets."""
+        with suppress(NoMatches):
+            self._show_panels()
+
+    def _show_panels(self) -> None:
         self._show_heading()
         self._base.query_one("#rates", RatesBox).show_overview(self.overview)
         self._base.query_one("#states", StatesBox).show_overview(self.overview)
@@ -155,7 +162,8 @@ class TopApp(App[None]):
             parts.append((f"  only rows with {clean(self._filter)!r}", "yellow"))
         if self._error:
             parts.append((f"  {self._error}", "bold red"))
-        self._base.query_one("#heading", Static).update(Text.assemble(*parts))
+        with suppress(NoMatches):
+            self._base.query_one("#heading", Static).update(Text.assemble(*parts))
 
     def _age(self) -> tuple[str, str]:
         age_s = max(self._clock() - self._read_at, 0)
@@ -167,7 +175,11 @@ class TopApp(App[None]):
         is_tiny = width < LEAST_WIDTH or height < LEAST_HEIGHT
         self._base.set_class(is_tiny, "tiny")
         self._base.set_class(width < WHOLE_WIDTH or height < WHOLE_HEIGHT, "compact")
-        self._base.query_one("#small", Static).update(
+        with suppress(NoMatches):
+            self._base.query_one("#small", Static).update(self._too_small(width, height))
+
+    def _too_small(self, width: int, height: int) -> str:
+        return (
             f"The terminal has {width} x {height} characters; "
             f"at least {LEAST_WIDTH} x {LEAST_HEIGHT} are needed. "
             "`flowfabric top --once` prints a snapshot."
