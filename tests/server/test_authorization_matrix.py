@@ -75,6 +75,7 @@ list_open_waitpoints list_approvals
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
 read_quota_policy_limits resolve_execution find_executions count_executions
 read_execution_summary list_budgets list_quotas
+read_deployment
 """
 SUBMIT = """
 POST /v1/executions

@@ -31,6 +31,7 @@ from flowfabric.cli import (
 )
 from flowfabric.cli.registration import exits
 from flowfabric.cli.text import console
+from flowfabric.cli.top import command as top
 
 NAMES = {"help_option_names": ["-h", "--help"]}
 
@@ -120,6 +121,7 @@ app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
 app.command("verify")(exits(verify.run, old_url=True))
 app.command("migrate")(exits(migrate.run, old_url=True))
+app.command("top")(exits(top.run))
 app.command("worker")(exits(worker.run))
 app.command("server")(exits(server.run))
 app.command("dev")(exits(dev.run))

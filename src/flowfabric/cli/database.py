@@ -87,6 +87,13 @@ class Database(Struct, frozen=True):
         """Runs changes of an existing database."""
         return write(self.url, work, self.token)
 
+    async def open_to_write(self) -> EngineProtocol:
+        """An engine for changes of an existing database, beside one that reads."""
+        if is_http(self.url):
+            return await look_at(self.url, self.token)
+        _quiet()
+        return await _existing(self.url)
+
     def write_store(self, work: Callable[[Engine], Awaitable[T]], what: str) -> T:
         """Runs changes that HTTP does not carry."""
         _quiet()

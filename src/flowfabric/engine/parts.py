@@ -24,6 +24,7 @@ from flowfabric.engine.core import Core, Settings
 from flowfabric.engine.events.event_reader import EventReader
 from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.executions.deployment import Deployment
 from flowfabric.engine.executions.execution_counts import CountExecutions
 from flowfabric.engine.executions.explain import Explain
 from flowfabric.engine.executions.history import History
@@ -106,8 +107,9 @@ class Parts:
         page_actions = PageActions(core, self.limit_cache, retention)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
+        queue_counts, counts = QueueCounts(core), CountExecutions(core)
         self._add(Queries(core), Resolve(core), search, Explain(core), History(core))
-        self._add(CountExecutions(core), QueueCounts(core))
+        self._add(counts, queue_counts, Deployment(core, search, counts, queue_counts))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))

@@ -179,6 +179,7 @@ class EngineProtocol(ABC):
     find_executions = operation(parts.Search.find_executions)
     read_execution_summary = operation(parts.Search.read_execution_summary)
     count_executions = operation(parts.CountExecutions.count_executions)
+    read_deployment = operation(parts.Deployment.read_deployment)
 
     start_bulk = operation(parts.BulkActions.start_bulk)
     read_bulk = operation(parts.BulkActions.read_bulk)

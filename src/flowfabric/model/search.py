@@ -69,6 +69,8 @@ class ExecutionSummary(Struct, frozen=True):
     progress_message: str | None
     idempotency_key: str | None
     stored_tags: str
+    lease_acquired_at: int | None
+    lease_expires_at: int | None
 
     @property
     def id(self) -> ExecutionId:
@@ -103,6 +105,8 @@ SUMMARY_COLUMNS = (
     "progress_message",
     "idempotency_key",
     "tags",
+    "lease_acquired_at",
+    "lease_expires_at_ms",
 )
 
 

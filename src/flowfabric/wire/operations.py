@@ -89,6 +89,7 @@ _LISTED = [
         "list_open_waitpoints list_approvals list_expired_leases",
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes count_executions"),
+    *_all(Role.READ, Bound.OWN, "namespace", "read_deployment"),
     *_all(Role.READ, Bound.OWN, "namespace", "resolve_execution list_budgets list_quotas"),
     *_all(Role.READ, Bound.OWN, "where", "find_executions"),
     *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits"),

@@ -53,9 +53,15 @@ class _Queue(Struct, frozen=True):
     gate: str
 
 
-class _Ready(Struct, frozen=True):
+class ReadyExecution(Struct, frozen=True):
+    """A claimable execution at the front of a queue."""
+
     priority: int
     last_transition_at: int
+    partition_key: int
+    execution_id: UUID
+    lane_id: str
+    execution_kind: str
 
 
 class QueueCounts:
@@ -80,24 +86,38 @@ class QueueCounts:
         for state, rows in zip(_STATES.values(), tallies, strict=True):
             counts.update({(lane, state): n for lane, n in rows})
         waiting = [lane for lane in lanes if counts[lane, "waiting"]]
-        oldest = await self._oldest(await self._queues(waiting))
+        oldest = await self.oldest_ready(waiting)
+        now = await self._store.now_ms() if oldest else 0
+        ages = {lane: max(now - each.last_transition_at, 0) for lane, each in oldest.items()}
         by_lane: dict[str, dict[str, int]] = {lane: {} for lane in lanes}
         for (lane, state), n in counts.items():
             by_lane.setdefault(lane, {})[state] = n
         return QueueStats(
-            tuple(LaneLoad(lane, found, oldest.get(lane, 0)) for lane, found in by_lane.items()),
+            tuple(LaneLoad(lane, found, ages.get(lane, 0)) for lane, found in by_lane.items()),
             dict(Counter(namespace for (namespace,) in workers)),
             sum(n for _, n in backlog),
             await self.oldest_overdue_ms(),
         )
 
-    async def _queues(self, lanes: Sequence[str]) -> list[_Queue]:
-        """The queues that have rows. Skips from namespace to namespace, in all lanes at once."""
+    async def oldest_ready(
+        self, lanes: Sequence[str], namespace: str | None = None
+    ) -> dict[str, ReadyExecution]:
+        """The execution of each lane that is claimable for the longest time."""
+        return await self._oldest(await self._queues(lanes, namespace))
+
+    async def _queues(self, lanes: Sequence[str], namespace: str | None) -> list[_Queue]:
         if not lanes:
             return []
         columns = _Queue.__struct_fields__
         read = ScanAll("gates_of_lane", [(lane,) for lane in lanes], MAX_GATES, columns)
         gated = await load_all(self._store, read, _Queue)
+        if namespace is None:
+            return [*await self._plain_queues(lanes), *gated][:MAX_QUEUES]
+        own = [queue for queue in gated if queue.namespace == namespace]
+        return [*(_Queue(lane, namespace, "") for lane in lanes), *own][:MAX_QUEUES]
+
+    async def _plain_queues(self, lanes: Sequence[str]) -> list[_Queue]:
+        """The queues that have rows. Skips from namespace to namespace, in all lanes at once."""
         plain: list[_Queue] = []
         after: dict[str, tuple[str] | None] = dict.fromkeys(lanes)
         for _ in range(MAX_NAMESPACES):
@@ -111,9 +131,9 @@ class QueueCounts:
             namespaces = [
                 (lane, name) for lane, rows in zip(after, found, strict=True) for (name,) in rows
             ]
-            plain += [_Queue(lane, namespace, "") for lane, namespace in namespaces]
-            after = {lane: (namespace,) for lane, namespace in namespaces}
-        return [*plain, *gated][:MAX_QUEUES]
+            plain += [_Queue(lane, name, "") for lane, name in namespaces]
+            after = {lane: (name,) for lane, name in namespaces}
+        return plain
 
     async def oldest_overdue_ms(self) -> int:
         """The age of the oldest overdue timer, 0 if none is overdue. Reads one row per index."""
@@ -121,9 +141,9 @@ class QueueCounts:
         now = await self._store.now_ms()
         return max((now - due for due in dues if due is not None and due < now), default=0)
 
-    async def _oldest(self, queues: list[_Queue]) -> dict[str, int]:
-        """How long the oldest of each lane waits. A priority of a queue is sorted by age."""
-        ages: dict[str, int] = {}
+    async def _oldest(self, queues: list[_Queue]) -> dict[str, ReadyExecution]:
+        """The oldest of each lane. A priority of a queue is sorted by age."""
+        oldest: dict[str, ReadyExecution] = {}
         after: dict[_Queue, tuple[int, int, UUID] | None] = dict.fromkeys(queues)
         for _ in range(MAX_PRIORITIES):
             if not after:
@@ -134,17 +154,22 @@ class QueueCounts:
                     structs.asdict(queue),
                     at,
                     limit=FRONT,
-                    columns=_Ready.__struct_fields__,
+                    columns=ReadyExecution.__struct_fields__,
                 )
                 for queue, at in after.items()
             ]
             loaded = await self._store.load(reads)
             for queue, rows in zip(tuple(after), loaded.rows, strict=True):
-                found = list(starmap(_Ready, rows))
-                waits = (loaded.now_ms - each.last_transition_at for each in found)
-                ages[queue.lane_id] = max([ages.get(queue.lane_id, 0), *waits])
+                found = list(starmap(ReadyExecution, rows))
+                known = [oldest[queue.lane_id]] if queue.lane_id in oldest else []
+                if found:
+                    oldest[queue.lane_id] = min([*known, *found], key=_since)
                 if len(found) < FRONT:
                     del after[queue]
                 else:
                     after[queue] = (found[-1].priority, *_LAST)
-        return ages
+        return oldest
+
+
+def _since(ready: ReadyExecution) -> int:
+    return ready.last_transition_at

@@ -1,0 +1,1 @@
+"""`flowfabric top`: a live view of a deployment."""
