@@ -175,6 +175,7 @@ class EngineProtocol(ABC):
     list_attempts = operation(parts.Queries.list_attempts)
     list_executions = operation(parts.Queries.list_executions)
 
+    summarize_execution = operation(parts.Queries.summarize_execution)
     find_executions = operation(parts.Search.find_executions)
     count_executions = operation(parts.Search.count_executions)
 

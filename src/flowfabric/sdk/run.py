@@ -15,9 +15,11 @@ from flowfabric.model.stream import StreamFrame, Visibility
 from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
+from flowfabric.sdk.run_info import Progress, RunInfo, progress_of
 from flowfabric.sdk.serialization import to_json, unsealed
 
 if TYPE_CHECKING:
+    from flowfabric.model.search import ExecutionSummary
     from flowfabric.sdk.app import App
     from flowfabric.sdk.result_waiter import Seen
     from flowfabric.sdk.task import Task
@@ -49,6 +51,25 @@ class Run(Generic[R]):
 
     def __repr__(self) -> str:
         return f"Run({str(self.id)!r})"
+
+    async def resolve(self) -> ExecutionId:
+        """The id of the run. A handle made from a uuid looks it up on first use."""
+        return self.id
+
+    async def info(self) -> RunInfo:
+        """The run as a listing shows it: its task, state, times, error, progress and tags."""
+        return RunInfo.read(self, await self._summary())
+
+    async def progress(self) -> Progress | None:
+        """What the task reported last with `ctx.progress(...)`; None if it has reported nothing."""
+        return progress_of(await self._summary())
+
+    async def _summary(self) -> ExecutionSummary:
+        ident = await self.resolve()
+        found = await (await self.app.engine()).summarize_execution(ident)
+        if found is None:
+            raise NotFound("execution", ident)
+        return found
 
     async def result(self, timeout: Span | None = None) -> R:
         """Waits until the run has ended and returns its result.

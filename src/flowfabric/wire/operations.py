@@ -67,7 +67,8 @@ _LISTED = [
         "describe_execution explain_execution read_execution_info read_execution_state "
         "read_execution_context read_outcome wait_for_outcome get_execution_result "
         "list_attempts read_stream tail_stream read_followed read_summary "
-        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
+        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id "
+        "summarize_execution",
     ),
     *_all(Role.READ, Bound.EXECUTION, "subject", "history"),
     *_all(
