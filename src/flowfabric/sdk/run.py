@@ -66,7 +66,7 @@ class Run(Generic[R]):
 
     async def _summary(self) -> ExecutionSummary:
         ident = await self.resolve()
-        found = await (await self.app.engine()).summarize_execution(ident)
+        found = await (await self.app.engine()).read_execution_summary(ident)
         if found is None:
             raise NotFound("execution", ident)
         return found

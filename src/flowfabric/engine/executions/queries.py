@@ -10,15 +10,14 @@ from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import full_page, load_all, load_one
+from flowfabric.engine.snapshots import full_page, load_all
 from flowfabric.errors import Corruption, bad_input, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model import execution as model
 from flowfabric.model.attempt import Attempt
-from flowfabric.model.search import SUMMARY_COLUMNS, ExecutionSummary
 from flowfabric.model.state import PublicState
 from flowfabric.rules.states import STATE_VALUES, is_ended, vector_of
-from flowfabric.store.port import Get, GetAll, Scan
+from flowfabric.store.port import GetAll, Scan
 
 MAX_FIELD_NAMES = 128
 READ_PAGE = 1_000
@@ -91,11 +90,6 @@ class Queries:
             found.flow_id,
             found.blocking_detail,
         )
-
-    async def summarize_execution(self, execution: ExecutionId) -> ExecutionSummary | None:
-        """The execution as a search lists it."""
-        read = Get("ff_exec_core", execution_id(execution).key, SUMMARY_COLUMNS)
-        return await load_one(self._store, read, ExecutionSummary)
 
     async def read_execution_state(self, execution: ExecutionId) -> PublicState | None:
         found = await self._core.snapshots.execution(execution_id(execution))
