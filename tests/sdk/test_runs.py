@@ -195,7 +195,7 @@ async def test_counts_add_up_by_state_task_and_lane(app: App, engine: Engine) ->
         ({"created": "soon"}, "created: a span such as"),
         ({"ended": ("1h", "2h", "3h")}, "ended: a span such as"),
         ({"flow": "ship"}, "flow: a Flow, or the id of one"),
-        ({"parent": "ship"}, "id: the id of a run"),
+        ({"parent": "ship"}, "parent: the uuid of a run, or its full id"),
         ({"key": "k"}, "key: give task=... as well"),
         ({"limit": -1}, "limit"),
         ({"cursor": "x"}, "cursor"),

@@ -13,12 +13,13 @@ from uuid import UUID
 from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import ConfigError, invalid
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
 from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.budget import HardLimitAction
 from flowfabric.model.policy import RetentionPolicy
+from flowfabric.sdk.bulk import Bulk
 from flowfabric.sdk.children import JOIN, JOIN_RETRY, join_function
 from flowfabric.sdk.connection import Connection
 from flowfabric.sdk.context import Context
@@ -37,7 +38,7 @@ from flowfabric.sdk.options import (
     merged,
 )
 from flowfabric.sdk.result_waiter import ResultWaiter
-from flowfabric.sdk.run import Run
+from flowfabric.sdk.run import Run, run_id
 from flowfabric.sdk.run_filter import flow_id_of
 from flowfabric.sdk.run_info import RunCounts, counts_of
 from flowfabric.sdk.runs import Runs
@@ -117,6 +118,8 @@ class App:
         self.results = ResultWaiter(self.engine)
         self.runs = Runs(self)
         """Lists runs: `await app.runs(state="failed")`, `async for info in app.runs.all(...)`."""
+        self.bulk = Bulk(self)
+        """Acts on all runs that match: `await app.bulk("cancel", task="mail")`."""
 
     # ---- declarations
 
@@ -337,17 +340,13 @@ class App:
     def _join_task(self) -> AnyTask:
         return Task(self, join_function(self), name=JOIN, retry=JOIN_RETRY)
 
-    def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
-        """A handle to an existing run, by its id.
+    def run(self, ident: str | UUID | ExecutionId, task: str | None = None) -> Run[Any]:
+        """A handle to an existing run, by its uuid or its full id.
 
         With the `task`'s name its result is decoded by the task's return annotation; without, it
         is the stored bytes.
         """
-        try:
-            found = ExecutionId(ident)
-        except (ExecutionIdError, TypeError):
-            raise invalid("id", "the id of a run as str(run.id) gives it", ident) from None
-        return Run(self, found, None if task is None else self.named(task))
+        return Run(self, run_id(ident), None if task is None else self.named(task))
 
     async def counts(self, namespace: str | EllipsisType | None = ...) -> RunCounts:
         """How many runs there are by state, task and lane, ended ones included.

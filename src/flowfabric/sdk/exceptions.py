@@ -138,7 +138,8 @@ class RunError(FlowFabricError):
 
     def __init__(self, run: str, reason: str) -> None:
         self.run, self.reason = run, reason
-        super().__init__(f"{run}: {reason}" if reason else run)
+        shown = f"run {run.rpartition(':')[2]}"
+        super().__init__(f"{shown}: {reason}" if reason else shown)
 
 
 class RunFailed(RunError):

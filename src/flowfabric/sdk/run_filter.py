@@ -14,7 +14,7 @@ from flowfabric.model.state import PublicState
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.flow_handle import Flow
 from flowfabric.sdk.options import check_options
-from flowfabric.sdk.run import Run
+from flowfabric.sdk.run import Run, run_id
 from flowfabric.sdk.task import AnyTask, Task
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ async def filter_of(app: App, where: str, given: Mapping[str, Any]) -> Execution
     made["namespace"] = given.get("namespace", app.namespace)
     if given.get("parent") is not None:
         parent = given["parent"]
-        made["parent"] = await (parent if isinstance(parent, Run) else app.run(parent)).resolve()
+        run = parent if isinstance(parent, Run) else Run(app, run_id(parent, "parent"))
+        made["parent"] = await run.resolve()
     if given.get("flow") is not None:
         made["flow"] = flow_id_of(given["flow"])
     for field in ("created", "ended"):

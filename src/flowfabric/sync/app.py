@@ -16,7 +16,7 @@ from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
 from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
 from flowfabric.sync.runs import Flow, FlowBuilder, Run, Task, unwrapped
-from flowfabric.sync.search import Runs
+from flowfabric.sync.search import Bulk, Runs
 
 
 class Declare(Protocol):
@@ -106,6 +106,11 @@ class App(Wrapper[AsyncApp]):
     def runs(self) -> Runs:
         """Lists runs: `app.runs(state="failed")`, `for info in app.runs.all(...)`."""
         return Runs(self.inner.runs)
+
+    @property
+    def bulk(self) -> Bulk:
+        """Acts on all runs that match: `app.bulk("cancel", task="mail")`."""
+        return Bulk(self.inner.bulk)
 
     def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: object, **kwargs: object) -> Run[R]:
         """Submits a task of the `flowfabric.App` this app was made of; see `Task.submit`."""

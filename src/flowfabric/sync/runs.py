@@ -33,9 +33,12 @@ class RunInfo(RunFields, frozen=True, kw_only=True):
 class Run(Wrapper[AsyncRun[R]], Generic[R]):
     """A handle to a submitted run, as `flowfabric.Run`, whose calls block."""
 
+    def __str__(self) -> str:
+        return str(self.inner)
+
     @property
     def id(self) -> ExecutionId:
-        """The id of the run."""
+        """The full id. A handle made from a uuid knows it after the first call."""
         return self.inner.id
 
     result = blocking(AsyncRun.result)
@@ -50,6 +53,10 @@ class Run(Wrapper[AsyncRun[R]], Generic[R]):
 
     cancel = blocking(AsyncRun.cancel)
     replay = blocking(AsyncRun.replay)
+    restart = blocking(AsyncRun.restart)
+    move = blocking(AsyncRun.move)
+    release = blocking(AsyncRun.release)
+    delete = blocking(AsyncRun.delete)
     why = blocking(AsyncRun.why)
     history = iterating(AsyncRun.history)
     stream = iterating(AsyncRun.stream)
