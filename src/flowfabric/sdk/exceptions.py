@@ -129,7 +129,8 @@ class IdempotencyConflict(FlowFabricError):
     def __init__(self, task: str, key: str, run_id: ExecutionId) -> None:
         self.run_id = run_id
         super().__init__(
-            f"task {task}: key {key!r} belongs to run {run_id}, which has other arguments"
+            f"task {task}: key {key!r} belongs to run {run_id.uuid}, which has other arguments; "
+            "use another key, or submit the same arguments"
         )
 
 
