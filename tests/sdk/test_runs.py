@@ -9,9 +9,10 @@ from uuid import uuid4
 import pytest
 from msgspec import structs
 
-from flowfabric import App, Context, Engine, Fatal, RunInfo
+from flowfabric import App, Context, Engine, Fatal, Retry, RunInfo
 from flowfabric.errors import ConfigError, NotFound, ValidationError
 from flowfabric.ids import ExecutionId
+from flowfabric.loops.supervisor import Supervisor
 from flowfabric.sdk.children import JOIN
 from flowfabric.testing import ManualClock
 
@@ -107,6 +108,28 @@ async def test_a_failed_run_shows_its_error_and_a_cancelled_one_its_reason(
     assert (info.state, info.error) == ("failed", "Fatal: no mailbox: ann")
     info = await cancelled.info()
     assert (info.state, info.cancel_reason, info.error) == ("cancelled", "not needed", None)
+
+
+async def test_the_error_of_an_attempt_is_shown_until_the_run_succeeds(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
+    ran: list[int] = []
+
+    @app.task(retry=Retry(base="1s", jitter=False))
+    async def flaky() -> None:
+        ran.append(1)
+        if len(ran) == 1:
+            raise ConnectionError("no route")
+
+    run = await flaky.submit()
+    await worked_off(app)
+    info = await run.info()
+    assert (info.state, info.error) == ("delayed", "ConnectionError: no route")
+    clock.advance(1_001)
+    await Supervisor(engine).run_once()
+    await worked_off(app)
+    info = await run.info()
+    assert (info.state, info.error, info.attempts) == ("completed", None, 2)
 
 
 async def test_pages_follow_each_other_in_both_orders(

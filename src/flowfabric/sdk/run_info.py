@@ -10,12 +10,14 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
+from flowfabric.model.state import PublicState
 
 if TYPE_CHECKING:
     from flowfabric.model.search import Counted, ExecutionSummary
     from flowfabric.sdk.run import Run
 
 
+_ENDED_WITHOUT_ERROR = (PublicState.COMPLETED, PublicState.CANCELLED, PublicState.SKIPPED)
 Info = TypeVar("Info", bound="RunFields")
 
 
@@ -33,7 +35,8 @@ class RunFields(Struct, frozen=True, kw_only=True):
     - `state`: as `run.state()` returns it, such as `"waiting"`, `"active"` or `"failed"`.
     - `attempts`: how often it was started; `retries`: how often after a failure.
     - `worker`: the id of the worker's process that runs it now.
-    - `error`: why its last attempt failed. `cancel_reason`: why it was cancelled.
+    - `error`: why it failed or expired, or why its last attempt failed, if it has not ended.
+    - `cancel_reason`: why it was cancelled.
     - `key`: the `key` it was submitted with.
     - `flow`: the id of its flow.
     """
@@ -74,7 +77,7 @@ class RunFields(Struct, frozen=True, kw_only=True):
             attempts=found.attempts,
             retries=found.retries,
             worker=found.worker_instance_id,
-            error=found.failure_reason or found.last_failure_message,
+            error=_error_of(found),
             cancel_reason=found.cancellation_reason,
             progress=progress_of(found),
             tags=found.tags,
@@ -167,6 +170,13 @@ def time_of(at_ms: int) -> datetime:
 
 def _optional_time(at_ms: int | None) -> datetime | None:
     return None if at_ms is None else time_of(at_ms)
+
+
+def _error_of(found: ExecutionSummary) -> str | None:
+    """The failure of an attempt says nothing about a run that then ended in another way."""
+    if found.public_state in _ENDED_WITHOUT_ERROR:
+        return None
+    return found.failure_reason or found.last_failure_message
 
 
 def _key_of(found: ExecutionSummary) -> str | None:
