@@ -47,7 +47,9 @@ def run(
     database: Database,
     channel: Annotated[
         list[str] | None,
-        typer.Option(help="completion, lease, signal or operator; repeatable. Default: all."),
+        typer.Option(
+            metavar="NAME", help="completion, lease, signal or operator; repeatable. Default: all."
+        ),
     ] = None,
     start: Annotated[
         str | None,
@@ -57,7 +59,9 @@ def run(
             help="start, or the cursor of an event of the given channel.",
         ),
     ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Only events of this namespace.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only events of this namespace.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     as_json: JsonLines = False,
 ) -> int:
