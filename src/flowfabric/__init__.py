@@ -75,6 +75,7 @@ from flowfabric.sdk.exceptions import (
     CancelRun,
     ChildFailed,
     Fatal,
+    FlowFailed,
     IdempotencyConflict,
     PayloadError,
     Rejected,
@@ -88,10 +89,12 @@ from flowfabric.sdk.exceptions import (
     UnknownBudget,
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
+from flowfabric.sdk.flow_handle import Flow, FlowInfo
 from flowfabric.sdk.limits import Budget, Quota
 from flowfabric.sdk.logging import log_middleware
 from flowfabric.sdk.options import Retention
 from flowfabric.sdk.run import Run
+from flowfabric.sdk.run_info import Progress, RunCounts, RunInfo, RunPage
 from flowfabric.sdk.serialization import Codec, State
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
@@ -133,7 +136,10 @@ __all__ = [
     "FailureClass",
     "FailureReason",
     "Fatal",
+    "Flow",
     "FlowFabricError",
+    "FlowFailed",
+    "FlowInfo",
     "Frame",
     "FrameKind",
     "FreshWaitpoint",
@@ -150,6 +156,7 @@ __all__ = [
     "OpenWaitpoint",
     "PayloadError",
     "PostgresBackend",
+    "Progress",
     "Quota",
     "RateLimitLayer",
     "Reason",
@@ -163,9 +170,12 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "RunCancelled",
+    "RunCounts",
     "RunError",
     "RunExpired",
     "RunFailed",
+    "RunInfo",
+    "RunPage",
     "RunSkipped",
     "ScannerFilter",
     "Settings",

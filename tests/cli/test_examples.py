@@ -51,6 +51,19 @@ def test_the_race_calls_the_losers_off() -> None:
     assert "╭ any of 3: 1✔ 2✖ ╮" in said and "✔ 2 completed  ⊘ 2 cancelled" in said
 
 
+def test_failed_runs_are_listed_and_those_with_one_error_retried() -> None:
+    assert said_by("failed_runs.py").splitlines() == [
+        "the flow is failed",
+        "1 x Fatal: no address",
+        "1 x Fatal: unknown customer: Eve",
+        "1 of 2 would be retried",
+        "1 retried",
+        "Ann: sent to ann@example.com",
+        "Bob: sent to bob@example.com",
+        "Eve: RunFailed",
+    ]
+
+
 def test_the_pipeline_passes_data_on() -> None:
     said = said_by("pipeline.py")
     assert 'shop-a   was given {"pieces": 4}' in said

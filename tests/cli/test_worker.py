@@ -126,7 +126,9 @@ async def test_a_page_of_metrics(folder: Path) -> None:
 
         def is_counted() -> bool:
             with urlopen(f"http://127.0.0.1:{port}/metrics") as page:
-                return b'ff_attempt_outcome_total{lane="mail",outcome="ok"} 1.0' in page.read()
+                shown = page.read()
+            assert b"ff_cancel_backlog_depth 0.0" in shown and b"ff_workers{" in shown
+            return b'ff_attempt_outcome_total{lane="mail",outcome="ok"} 1.0' in shown
 
         wait_for(is_counted)  # the worker hears of its end a little after we do
         worker.process.send_signal(signal.SIGTERM)

@@ -132,6 +132,16 @@ async def test_three_fresh_members_tell_three_times_on_both_channels(engine: Eng
     assert await outbox(engine, "ff_operator_event") == []
 
 
+async def test_the_first_reason_of_a_cancel_is_recorded(engine: Engine) -> None:
+    graph = await submit(engine, "a>b")
+    await engine.cancel_flow(graph.flow, reason="no stock")
+    await engine.cancel_flow(graph.flow, reason="too late")
+    found = await engine.describe_flow(graph.flow)
+    assert found is not None and found.cancel_reason == "no stock"
+    for name in "ab":
+        assert (await row(engine, graph[name])).cancellation_reason == "no stock"
+
+
 async def test_an_unknown_flow_is_cancelled_already(engine: Engine) -> None:
     before = await still(engine)
     assert await engine.cancel_flow(uuid4()) == FlowCancelled("cancel_all", [])

@@ -9,7 +9,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CreateFlowArgs, EdgePolicy, SubmitFlowArgs
 from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowListed, FlowStatus
 from flowfabric.testing import ManualClock
@@ -193,6 +193,48 @@ async def test_completed_and_skipped_members_make_a_flow_completed(engine: Engin
     key = {"partition_key": graph.partition, "execution_id": graph["b"].uuid}
     await change_row(engine, "ff_exec_core", key, public_state="skipped")
     assert await summary(engine, graph) == "completed"
+
+
+async def listed(engine: Engine, graph: Graph) -> FlowStatus:
+    (found,) = (await engine.list_flows(graph.partition)).items
+    return found.status
+
+
+@pytest.mark.meets("flow", "quorum", "cancel")
+async def test_a_won_race_completes_its_flow(engine: Engine) -> None:
+    """A loser, and what only waited for it, did not fail."""
+    graph = await submit(engine, "a>d b>d b>c", policies={"d": EdgePolicy.any_of()})
+    await finish(engine, graph, "a")
+    await finish(engine, graph, "d")
+    assert await summary(engine, graph) == "completed"
+    found = await engine.read_flow_summary(graph.flow)
+    assert found is not None and (found.members_cancelled, found.members_skipped) == (1, 1)
+    assert await listed(engine, graph) is FlowStatus.COMPLETED
+
+
+async def test_a_flow_fails_with_a_member_that_an_operator_cancelled(engine: Engine) -> None:
+    graph = await submit(engine, "a>d b>d c>d", policies={"d": EdgePolicy.any_of()})
+    await finish(engine, graph, "b", "cancelled")
+    await finish(engine, graph, "a")
+    await finish(engine, graph, "d")
+    assert await summary(engine, graph) == "failed"
+    assert await listed(engine, graph) is FlowStatus.FAILED
+
+
+async def test_the_losers_of_an_impossible_join_fail_their_flow(engine: Engine) -> None:
+    policy = EdgePolicy.quorum(2)
+    graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
+    await finish(engine, graph, "a", "failed")
+    await finish(engine, graph, "b", "failed")
+    assert await summary(engine, graph) == "failed"
+
+
+async def test_a_flow_that_was_settled_is_active_again_after_a_replay(engine: Engine) -> None:
+    graph = await submit(engine, "a")
+    await finish(engine, graph, "a")
+    assert await summary(engine, graph) == "completed"
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=graph["a"]))
+    assert await listed(engine, graph) is FlowStatus.ACTIVE
 
 
 async def test_a_resumable_member_counts_as_waiting(engine: Engine) -> None:

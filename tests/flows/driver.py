@@ -92,6 +92,14 @@ class Run:
             if pair[0] != pair[1]
         }
         assert not wrong, f"foretold and found: {wrong}"
+        if not (self.together and self.oracle.given_up):
+            await self._compare_flow()
+
+    async def _compare_flow(self) -> None:
+        await self.engine.project_flow_summary(self.graph.flow)
+        summary = await self.engine.read_flow_summary(self.graph.flow)
+        assert summary is not None
+        assert summary.public_flow_state == self.oracle.flow_state
 
     def _shown(self, node: int) -> str:
         outcome = self.oracle.ended.get(node, "not over")

@@ -57,6 +57,10 @@ class Oracle:
         for node, (k, cancels) in policies.items():
             self.groups[node].k, self.groups[node].cancels = k, cancels
         self.counted: set[int] = set()
+        self.losers: set[int] = set()
+        """Cancelled because a satisfied join did not need them."""
+        self.given_up: set[int] = set()
+        """Cancelled because a join had become impossible."""
         self.unheard: list[int] = []
         self.owed: list[int] = []
 
@@ -72,6 +76,13 @@ class Oracle:
             self.unheard += ends
         else:
             self._spread(list(ends), halfway=how == "halfway")
+
+    @property
+    def flow_state(self) -> str:
+        """That of the flow, when every member has ended."""
+        harmless = {"success", "skipped"}
+        bad = {node for node, outcome in self.ended.items() if outcome not in harmless}
+        return "failed" if bad - self.losers else "completed"
 
     def repair(self) -> None:
         unheard, self.unheard = self.unheard, []
@@ -113,5 +124,7 @@ class Oracle:
 
     def _cancel_losers(self, node: int) -> list[int]:
         losers = [up for up in dict.fromkeys(self.before[node]) if up not in self.ended]
+        won = self.groups[node].state == "satisfied"
+        (self.losers if won else self.given_up).update(losers)
         self.ended.update(dict.fromkeys(losers, "cancelled"))
         return losers

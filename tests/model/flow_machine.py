@@ -95,12 +95,15 @@ def cancel_flow(flow: UUID) -> Op:
 
 
 def project(flow: UUID) -> Op:
-    """Settles the flow if all its members have ended; the specification does not model that."""
+    """Settles the flow if all its members have ended, and shows how it has ended."""
 
-    async def call(engine: Engine) -> None:
+    async def call(engine: Engine) -> str | None:
         await engine.project_flow_summary(flow)
+        found = await engine.read_flow_summary(flow)
+        ended = found is not None and found.public_flow_state in ("completed", "failed")
+        return found.public_flow_state if found is not None and ended else None
 
-    return Op("project", call, lambda s: None)
+    return Op("project", call, lambda s: s.flow_state(flow))
 
 
 def end_and_claim(*several: Held) -> Op:

@@ -122,6 +122,20 @@ def flow_is_settled_while_members_run(patch: Patch) -> None:
 
 
 @mutant
+def loser_of_a_join_fails_its_flow(patch: Patch) -> None:
+    patch.setattr(flows, "count_losers", lambda members: 0)
+
+
+@mutant
+def every_cancel_is_harmless_to_its_flow(patch: Patch) -> None:
+    patch.setattr(
+        flows,
+        "count_losers",
+        lambda members: sum(member.public_state == "cancelled" for member in members),
+    )
+
+
+@mutant
 def late_edge_does_not_block(patch: Patch) -> None:
     put(patch, edges, "APPLY", lambda f: without_steps(f, "ff_exec_core"))
 

@@ -53,6 +53,8 @@ class Flows(Fleet):
         self.groups: dict[ExecutionId, Group] = {}
         self.flow_of: dict[ExecutionId, UUID] = {}
         self.cancelled: set[UUID] = set()
+        self.losers: set[ExecutionId] = set()
+        """Cancelled because a satisfied join did not need them."""
         self.unheard: list[ExecutionId] = []
         self._ends: list[ExecutionId] | None = None
 
@@ -188,7 +190,16 @@ class Flows(Fleet):
         for loser in group.owed:
             if self.execs[loser].state != "ENDED":
                 self.cancel(loser, OVERRIDE)
+                self.losers |= {loser} if group.state == "satisfied" else set()
         group.owed, group.queued = [], False
+
+    def flow_state(self, flow: UUID) -> str | None:
+        """How the flow has ended, when all of its members have."""
+        members = [self.execs[ident] for ident, of in self.flow_of.items() if of == flow]
+        if any(member.state != "ENDED" for member in members):
+            return None
+        fine = [m.outcome in ("success", "skipped") or m.ident in self.losers for m in members]
+        return "completed" if all(fine) else "failed"
 
     # ---- operators and repair
 
@@ -214,6 +225,7 @@ class Flows(Fleet):
     def replay(self, ident: ExecutionId) -> Any:
         e, skipped = self.of(ident), self.of(ident).outcome == "skipped"
         answer = super().replay(ident)
+        self.losers.discard(ident)
         if not skipped:
             return answer
         e.state, e.why, e.ops[-1] = (

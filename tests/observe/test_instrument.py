@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric import App, Engine, Worker
+from flowfabric import App, Engine, Worker, memory_engine
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.observe import Metrics, watch
 from tests.sdk.helpers import until
@@ -28,6 +28,44 @@ async def test_runs_of_a_worker_are_counted(memory: Engine, metrics: Metrics) ->
     assert values(metrics, "ff_attempt_outcome_total") == {("default", "ok"): 1}
     assert values(metrics, "ff_execution_latency_seconds_count") == {("default", "ok"): 1}
     assert values(metrics, "ff_scanner_cycle_total"), "and the loops it started tell of themselves"
+
+
+async def test_queues_are_sampled_when_another_thread_reads_the_metrics(
+    memory: Engine, metrics: Metrics
+) -> None:
+    app = App("memory://", engine=memory)
+    watch(app, metrics)
+
+    @app.task(lane="mail")
+    async def send() -> None:
+        return None
+
+    async with app:
+        assert values(metrics, "ff_executions") == {}, "a reader in the loop is not blocked"
+        await send.submit()
+        await asyncio.to_thread(metrics.render)
+        assert values(metrics, "ff_executions") == {("mail", "waiting"): 1}
+        assert metrics.registry.get_sample_value("ff_cancel_backlog_depth") == 0
+
+
+def test_queues_are_not_shown_after_the_loop_of_the_app_has_ended(metrics: Metrics) -> None:
+    engine = memory_engine()
+    app = App("memory://", engine=engine)
+    watch(app, metrics)
+
+    @app.task
+    async def send() -> None:
+        return None
+
+    async def used() -> None:
+        async with app:
+            await send.submit()
+            await asyncio.to_thread(metrics.render)
+            assert values(metrics, "ff_executions")
+
+    asyncio.run(used())
+    assert values(metrics, "ff_executions") == {}
+    asyncio.run(used())
 
 
 async def test_leases_renewed_in_a_thread_of_their_own_are_counted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from uuid import uuid4
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import (
+    LOST_JOIN,
     CreateFlowArgs,
     Flow,
 )
@@ -47,6 +49,16 @@ def test_a_tag_is_one_more_field() -> None:
 # ---- what the members add up to
 
 
+def members(*states: str) -> list[flows.MemberState]:
+    """One member per state; `lost` is one that a satisfied join did not need."""
+    return [
+        flows.MemberState(uuid4(), "cancelled", LOST_JOIN)
+        if state == "lost"
+        else flows.MemberState(uuid4(), state, None)
+        for state in states
+    ]
+
+
 ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
 BLOCKED = {"suspended", "delayed", "rate_limited", "waiting_children"}
 STATES = (*sorted(ENDED), *sorted(BLOCKED), "active", "waiting")
@@ -74,6 +86,11 @@ def test_private_spellings_are_counted_under_the_common_ones() -> None:
 @pytest.mark.parametrize(
     ("states", "word", "settled"),
     [
+        (["completed", "lost"], "completed", True),
+        (["lost", "skipped"], "completed", True),
+        (["lost", "cancelled"], "failed", True),
+        (["lost", "failed"], "failed", True),
+        (["lost", "active"], "running", False),
         (["completed", "skipped"], "completed", True),
         (["completed", "expired"], "failed", True),
         (["completed", "active"], "running", False),
@@ -84,9 +101,7 @@ def test_private_spellings_are_counted_under_the_common_ones() -> None:
 def test_a_summary_counts_every_member(states: list[str], word: str, settled: bool) -> None:
     before = flow(settled_at_ms=1)
     store = seeded(before)
-    assert isinstance(
-        commit(store, flows.project(before, flows.count_members(states), NOW - 1)), Applied
-    )
+    assert isinstance(commit(store, flows.project(before, members(*states), NOW - 1)), Applied)
     (row,) = rows(store, "ff_flow_summary")
     assert (row["total_members"], row["sampled_members"], row["last_summary_update_at"]) == (
         2,
@@ -98,7 +113,7 @@ def test_a_summary_counts_every_member(states: list[str], word: str, settled: bo
         for name, n in row.items()
         if name.startswith("members_") and n
     }
-    assert counted == flows.count_members(states)
+    assert counted == flows.count_members(member.public_state for member in members(*states))
     assert row["public_flow_state"] == word
     after = only(store, Flow)
     assert after == replace(before, settled_at_ms=NOW - 1 if settled else None)
@@ -107,9 +122,9 @@ def test_a_summary_counts_every_member(states: list[str], word: str, settled: bo
 def test_a_summary_is_replaced() -> None:
     before = flow()
     store = seeded(before)
-    commit(store, flows.project(before, flows.count_members(["completed"]), NOW - 1))
+    commit(store, flows.project(before, members("completed"), NOW - 1))
     assert only(store, Flow).settled_at_ms == NOW - 1
-    commit(store, flows.project(before, flows.count_members(["active", "active"]), NOW))
+    commit(store, flows.project(before, members("active", "active"), NOW))
     (row,) = rows(store, "ff_flow_summary")
     assert (row["members_completed"], row["members_active"], row["public_flow_state"]) == (
         0,
@@ -120,9 +135,7 @@ def test_a_summary_is_replaced() -> None:
 
 def test_a_summary_of_a_flow_that_moved_is_not_written() -> None:
     store = seeded(flow(version=9))
-    assert isinstance(
-        commit(store, flows.project(flow(), flows.count_members(["active"]), NOW)), Refused
-    )
+    assert isinstance(commit(store, flows.project(flow(), members("active"), NOW)), Refused)
     assert rows(store, "ff_flow_summary") == []
 
 

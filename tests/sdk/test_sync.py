@@ -230,3 +230,60 @@ def test_program_exits_cleanly_and_use_after_a_fork_is_refused(url: str, tmp_pat
     assert "Traceback" not in done.stderr and "Task was destroyed" not in done.stderr
     if url.startswith("sqlite"):
         assert not os.path.exists(tmp_path / "ff.db-wal"), "it was not closed"
+
+
+def test_runs_are_listed_counted_and_acted_on(app: App) -> None:
+    @app.task(lane="sums")
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @app.task(lane="sums")
+    def fail() -> None:
+        raise KeyError("nothing")
+
+    with Worker(app):
+        assert add.submit(1).result(PATIENCE) == 2
+        with pytest.raises(RunFailed):
+            fail.submit().result(PATIENCE)
+    waiting = add.submit(5)
+    page = app.runs(task=add, limit=1)
+    assert [info.id for info in page] == [waiting.id] and page.next_cursor is not None
+    infos = list(app.runs.all(state=["completed", "failed"], oldest_first=True, page=1))
+    assert [info.task for info in infos] == ["add", "fail"]
+    assert infos[0].run.result() == 2 and infos[0].progress is None
+    assert app.counts().by_task == {"add": 2, "fail": 1}
+    named = app.run(str(waiting), "add")
+    assert named.info().id == waiting.info().id == named.id
+    assert named.progress() is None and str(named) == str(waiting)
+    job = app.bulk("cancel", task=add, reason="not needed")
+    assert job.wait(PATIENCE).changed == 1
+    assert waiting.info().cancel_reason == "not needed"
+    assert app.bulk.job(job.id).progress().state == "completed"
+    infos[1].run.delete()
+    assert [info.task for info in app.runs.all(state="failed")] == []
+
+
+def test_a_flow_is_waited_for_and_read(app: App) -> None:
+    @app.task
+    def double(n: int) -> int:
+        return 2 * n
+
+    @app.task
+    def total(parts: list[int]) -> int:
+        return sum(parts)
+
+    with app.flow("sums") as flow:
+        flow.add(total, [flow.add(double, 1), flow.add(double, 2, node="second")])
+    assert (flow.name, flow.state()) == ("sums", "blocked")
+    with Worker(app):
+        assert flow.wait(PATIENCE) == "completed"
+    existing = app.flow(id=str(flow.id))
+    assert existing.id == app.flow(flow.id).id == flow.id
+    assert existing.results() == {"double": 2, "second": 4, "total": 6}
+    assert existing.describe().members == {"completed": 3}
+    assert sorted(info.run.result() for info in existing.runs() if info.task == "double") == [2, 4]
+    builder = app.flow("left")
+    builder.add(double, 1)
+    left = builder.submit()
+    left.cancel("not needed")
+    assert left.state() == "cancelled"

@@ -104,7 +104,8 @@ def test_options_are_checked_when_the_task_is_declared() -> None:
 @pytest.mark.parametrize("ident", ["nonsense", "{fp:1}:x", "", None, 5, b"x"])
 def test_invalid_run_id_is_refused(ident: Any) -> None:
     with pytest.raises(
-        ValidationError, match=r"invalid_input: id: the id of a run as str\(run.id\) gives it"
+        ValidationError,
+        match=r"invalid_input: id: the uuid of a run, or its full id as str\(run.id\) gives it",
     ):
         App("memory://").run(ident)
 

@@ -171,9 +171,8 @@ async def test_result_timeout_names_the_run_and_the_time(app: App, engine: Engin
     run = await work.submit()
     with pytest.raises(TimeoutError) as caught:
         await run.result(timeout="20ms")
-    assert (
-        str(caught.value) == f"{run.id} has not ended within 0.02 s; run.why() returns the reason"
-    )
+    said = f"run {run.id.uuid} has not ended within 0.02 s; run.why() returns the reason"
+    assert str(caught.value) == said
 
 
 async def test_a_plain_function_runs_in_a_thread(app: App, engine: Engine) -> None:

@@ -25,7 +25,7 @@ from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow import CancelFlowPolicy, PartiallyCancelled
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
-from flowfabric.rules.flows.flows import count_members, derived_state
+from flowfabric.rules.flows.flows import state_of_members
 
 EXPECTED = "flow id: expected a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
 STDOUT_PATH = "-"
@@ -201,5 +201,5 @@ async def _state(engine: EngineProtocol, flow: FlowSnapshot) -> str:
         return summary.public_flow_state
     members = await engine.flow_members(flow.flow_id)
     if members:
-        return derived_state(count_members(member.public_state for member in members))
+        return state_of_members(members)
     return flow.public_flow_state if summary is None else summary.public_flow_state

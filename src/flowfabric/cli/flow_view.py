@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from flowfabric.model.flow import Edge
 from flowfabric.model.flow_links import Member
 from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowSnapshot
 from flowfabric.model.search import MAX_PAGE, ExecutionFilter
-from flowfabric.rules.flows.flows import count_members, derived_state, passes_data
+from flowfabric.rules.flows.flows import count_members, passes_data, state_of_members
 
 GONE = "gone"
 MAX_LABEL = 24
@@ -135,7 +135,7 @@ async def _kinds(engine: EngineProtocol, flow_id: UUID) -> dict[UUID, str]:
 
 def assemble(
     flow: FlowSnapshot,
-    members: Iterable[Member],
+    members: Sequence[Member],
     edges: Iterable[Edge],
     kinds: Mapping[UUID, str],
     last_seen: str = "open",
@@ -158,13 +158,12 @@ def assemble(
         str(ident): Node(str(ident), labels[ident], state, *_policy(groups.get(ident)))
         for ident, state in sorted(states.items(), key=lambda item: item[0].bytes)
     }
-    counted = Counter(state for state in states.values() if state != GONE)
     reason, policy = flow.cancel_reason, flow.cancellation_policy
     return FlowView(
         flow.flow_id,
         clean(flow.flow_kind),
         clean(flow.namespace),
-        derived_state(counted) if counted else last_seen,
+        state_of_members(members) if members else last_seen,
         flow.public_flow_state,
         None if reason is None else clean(reason),
         None if policy is None else clean(policy),

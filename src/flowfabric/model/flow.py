@@ -22,6 +22,8 @@ MAX_EDGE_TEXT_BYTES = 4_096
 LONGEST_CANCEL_WAIT_MS = 300_000
 SUCCESS_ONLY, ENDED = "success_only", "ended"
 """The end of its upstream that satisfies an edge: success (also for unknown kinds), or any end."""
+LOST_JOIN = "sibling_quorum_satisfied"
+"""The cancellation reason of an execution that a satisfied join no longer needs."""
 TERMINAL_FLOW_STATES = ("cancelled", "completed", "failed", "terminal")
 
 

@@ -29,6 +29,7 @@ class Member(Struct, frozen=True):
     terminal_at_ms: int | None
     delay_until_ms: int | None
     version: int
+    cancellation_reason: str | None = None
 
     @property
     def id(self) -> ExecutionId:

@@ -67,6 +67,7 @@ class ExecutionSummary(Struct, frozen=True):
     blocking_reason: str
     progress_pct: int | None
     progress_message: str | None
+    progress_updated_at: int | None
     idempotency_key: str | None
     stored_tags: str
     lease_acquired_at: int | None
@@ -103,6 +104,7 @@ SUMMARY_COLUMNS = (
     "blocking_reason",
     "progress_pct",
     "progress_message",
+    "progress_updated_at",
     "idempotency_key",
     "tags",
     "lease_acquired_at",

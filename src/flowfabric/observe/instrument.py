@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import Scrape
+from flowfabric.observe.queue_sampler import QueueSampler
 from flowfabric.sdk.app import App
 
 if TYPE_CHECKING:
@@ -55,19 +57,32 @@ def push_from_environment(metrics: Metrics, scrape: Scrape | None = None) -> Cal
 
 
 def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = None) -> None:
-    """Instrument an app. Call it before the app is used and before its workers are created."""
+    """Instrument an app. Call it before the app is used and before its workers are created.
+
+    If the app is connected to a database, the gauges of queues are sampled whenever the metrics
+    are read, at most every ten seconds.
+    """
     before = app.around
 
     def around(engine: EngineProtocol) -> EngineProtocol:
         engine = before(engine)
         if metrics is not None:
             engine = instrumented(engine, metrics)
+            if isinstance(engine, LocalEngineProtocol):
+                _sample_queues(metrics, engine)
         return engine if tracing is None else tracing.traced(engine)
 
     app.around = around
     if tracing is not None:
         app.stamp = tracing.stamp
         app.middleware.insert(0, tracing.run)
+
+
+def _sample_queues(metrics: Metrics, engine: LocalEngineProtocol) -> None:
+    """From the first engine, whose loop is that of the app. Lease renewals have their own."""
+    known = metrics.sampler
+    if not (isinstance(known, QueueSampler) and known.is_open):
+        metrics.sampler = QueueSampler(metrics, engine)
 
 
 def is_enabled(signal: Literal["traces", "metrics"]) -> bool:

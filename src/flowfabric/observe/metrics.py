@@ -94,6 +94,9 @@ class Metrics(Telemetry):
             ) from None
         self._library = library
         self.registry = to = library.CollectorRegistry()
+        self.sampler: Callable[[], None] | None = None
+        """Called before each collection, to sample the gauges of queues."""
+        to.register(_Sampled(self))
         self._known: dict[str, set[str]] = {label: set() for label in MAX_VALUES}
         self._counters = {
             name: library.Counter(name, text, labels, registry=to)
@@ -243,6 +246,18 @@ class Metrics(Telemetry):
             self._gauges[name].clear()
         for name in ("ff_cancel_backlog_depth", "ff_timer_overdue_seconds"):
             self._gauges[name].set(float("nan"))
+
+
+class _Sampled:
+    """A collector without metrics of its own, in front of the others."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> tuple[()]:
+        if self._metrics.sampler is not None:
+            self._metrics.sampler()
+        return ()
 
 
 def age_of(execution: ExecutionId) -> float | None:

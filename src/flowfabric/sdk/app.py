@@ -6,25 +6,28 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from types import EllipsisType
+from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import ConfigError, invalid
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
 from flowfabric.ids import name as checked_name
 from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.budget import HardLimitAction
 from flowfabric.model.policy import RetentionPolicy
+from flowfabric.sdk.bulk import Bulk
 from flowfabric.sdk.children import JOIN, JOIN_RETRY, join_function
 from flowfabric.sdk.connection import Connection
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span
 from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
-from flowfabric.sdk.limits import Budget, Quota, budget_id, quota_id
+from flowfabric.sdk.flow_handle import Flow
+from flowfabric.sdk.limits import Budget, Quota, budget_id, quota_named
 from flowfabric.sdk.options import (
     Retention,
     ScheduleOptions,
@@ -35,35 +38,18 @@ from flowfabric.sdk.options import (
     merged,
 )
 from flowfabric.sdk.result_waiter import ResultWaiter
-from flowfabric.sdk.run import Run
+from flowfabric.sdk.run import Run, run_id
+from flowfabric.sdk.run_filter import flow_id_of
+from flowfabric.sdk.run_info import RunCounts, counts_of
+from flowfabric.sdk.runs import Runs
 from flowfabric.sdk.schedules import Schedule, new_schedule
-from flowfabric.sdk.serialization import Codec
-from flowfabric.sdk.task import AnyTask, P, R, Task
+from flowfabric.sdk.serialization import Codec, Plain
+from flowfabric.sdk.task import AnyTask, Declare, P, R, Task
 
 T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 SECRET = "FF_WAITPOINT_HMAC_SECRET"  # noqa: S105 - the name of a variable
 _KID = "app"
-
-
-class Plain:
-    """The default codec: stores payloads unchanged."""
-
-    def encode(self, data: bytes) -> bytes:
-        return data
-
-    def decode(self, data: bytes) -> bytes:
-        return data
-
-
-class Declare(Protocol):
-    """Makes a function a task, whose result is what the function returns or is awaited for."""
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
-
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class App:
@@ -130,6 +116,10 @@ class App:
         self._dev, self._tuning = dev, tuning
         self._connection = Connection(self.name, self._connect)
         self.results = ResultWaiter(self.engine)
+        self.runs = Runs(self)
+        """Lists runs: `await app.runs(state="failed")`, `async for info in app.runs.all(...)`."""
+        self.bulk = Bulk(self)
+        """Acts on all runs that match: `await app.bulk("cancel", task="mail")`."""
 
     # ---- declarations
 
@@ -180,24 +170,12 @@ class App:
             self,
             function,
             name=name,
-            quota=self._quota_of(where, options.pop("quota", None)),
+            quota=quota_named(self.namespace, self.quotas, where, options.pop("quota", None)),
             retention=merged(own_ages, self._ages),
             **options,
         )
         self.tasks[name] = made
         return made
-
-    def _quota_of(self, where: str, quota: object) -> UUID | None:
-        """An unknown quota would limit nothing, so the name is checked here."""
-        if quota is None:
-            return None
-        if not isinstance(quota, str) or quota not in self.quotas:
-            known = ", ".join(sorted(self.quotas)) or "none"
-            raise ConfigError(
-                f"{where}: quota: a name declared before with app.quota(...), "
-                f"declared: {known}; got {quota!r:.80}"
-            )
-        return quota_id(self.namespace, quota)
 
     def schedule(
         self, cron: str, *, tz: str = "UTC", **options: Unpack[ScheduleOptions]
@@ -362,23 +340,43 @@ class App:
     def _join_task(self) -> AnyTask:
         return Task(self, join_function(self), name=JOIN, retry=JOIN_RETRY)
 
-    def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
-        """A handle to an existing run, by its id.
+    def run(self, ident: str | UUID | ExecutionId, task: str | None = None) -> Run[Any]:
+        """A handle to an existing run, by its uuid or its full id.
 
         With the `task`'s name its result is decoded by the task's return annotation; without, it
         is the stored bytes.
         """
-        try:
-            found = ExecutionId(ident)
-        except (ExecutionIdError, TypeError):
-            raise invalid("id", "the id of a run as str(run.id) gives it", ident) from None
-        return Run(self, found, None if task is None else self.named(task))
+        return Run(self, run_id(ident), None if task is None else self.named(task))
 
-    def flow(self, name: str = "flow") -> FlowBuilder:
-        """A graph of tasks: `async with app.flow("ship") as flow: ...`.
+    async def counts(self, namespace: str | EllipsisType | None = ...) -> RunCounts:
+        """How many runs there are by state, task and lane, ended ones included.
 
-        Leaving the block submits all nodes in one commit. After an exception nothing is submitted.
+        The counts may be two seconds old. `namespace` is by default that of the app; None is all.
         """
+        wanted = self.namespace if isinstance(namespace, EllipsisType) else namespace
+        return counts_of(await (await self.engine()).count_executions(wanted))
+
+    @overload
+    def flow(self, name: str = "flow") -> FlowBuilder: ...
+
+    @overload
+    def flow(self, name: UUID) -> Flow: ...
+
+    @overload
+    def flow(self, *, id: UUID | str) -> Flow: ...
+
+    def flow(
+        self, name: str | UUID = "flow", *, id: UUID | str | None = None
+    ) -> FlowBuilder | Flow:
+        """A graph of tasks to submit, or a handle to a flow that was submitted.
+
+        `async with app.flow("ship") as flow: ...` submits all nodes in one commit when the block
+        is left. After an exception nothing is submitted.
+
+        `app.flow(id)` with the UUID of an existing flow, or `app.flow(id="...")`, is its handle.
+        """
+        if id is not None or isinstance(name, UUID):
+            return Flow(self, flow_id_of(name if id is None else id, "id"))
         return FlowBuilder(self, name)
 
     @property

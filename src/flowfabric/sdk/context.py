@@ -31,14 +31,14 @@ from flowfabric.sdk.exceptions import BudgetExceeded, StepError
 from flowfabric.sdk.invoke import call_user_code
 from flowfabric.sdk.limits import budget_id, unknown_budget_named
 from flowfabric.sdk.serialization import result_of, to_json
-from flowfabric.sdk.session import STEP, RunInfo
+from flowfabric.sdk.session import STEP, TaskInfo
 from flowfabric.sdk.waits import Decision, Notify, Signal, decision, new_wait, wait_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Context(RunInfo):
+class Context(TaskInfo):
     """A task whose first parameter is annotated `Context` receives the context of its run.
 
     A task can run more than once: after a wait, a retry or a crash it runs again from the top, and

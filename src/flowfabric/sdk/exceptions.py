@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
+from uuid import UUID
 
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.ids import ExecutionId
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from flowfabric.sdk.waits import Decision
 
 MAX_RETRIES = 1_000_000
+SHOWN = 5
+"""An error of a flow shows so many of its members."""
 
 
 class Rejected(FlowFabricError):
@@ -125,7 +129,8 @@ class IdempotencyConflict(FlowFabricError):
     def __init__(self, task: str, key: str, run_id: ExecutionId) -> None:
         self.run_id = run_id
         super().__init__(
-            f"task {task}: key {key!r} belongs to run {run_id}, which has other arguments"
+            f"task {task}: key {key!r} belongs to run {run_id.uuid}, which has other arguments; "
+            "use another key, or submit the same arguments"
         )
 
 
@@ -134,7 +139,8 @@ class RunError(FlowFabricError):
 
     def __init__(self, run: str, reason: str) -> None:
         self.run, self.reason = run, reason
-        super().__init__(f"{run}: {reason}" if reason else run)
+        shown = f"run {run.rpartition(':')[2]}"
+        super().__init__(f"{shown}: {reason}" if reason else shown)
 
 
 class RunFailed(RunError):
@@ -151,6 +157,20 @@ class RunExpired(RunError):
 
 class RunSkipped(RunError):
     """The run was skipped: a run of its flow that it depends on has not succeeded."""
+
+
+class FlowFailed(FlowFabricError):
+    """A flow has failed or was cancelled.
+
+    `flow` is its id, `state` failed or cancelled, and `errors` the RunError of each member that
+    failed, expired or was cancelled, by the name of its node.
+    """
+
+    def __init__(self, flow: UUID, state: str, errors: Mapping[str, RunError]) -> None:
+        self.flow, self.state, self.errors = flow, state, dict(errors)
+        shown = "; ".join(f"{name}: {error}" for name, error in list(self.errors.items())[:SHOWN])
+        more = f"; and {len(self.errors) - SHOWN} more" if len(self.errors) > SHOWN else ""
+        super().__init__(f"flow {flow} is {state}{': ' if shown else ''}{shown}{more}")
 
 
 class ChildFailed(RunError):

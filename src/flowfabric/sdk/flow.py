@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import uuid4
+
+from msgspec.structs import replace
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
+from flowfabric.ids import name as checked_name
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.sdk.flow_handle import NODE_TAG, Flow
 from flowfabric.sdk.inputs import FIRST, SUCCEEDED, Stored
 from flowfabric.sdk.options import Options
 from flowfabric.sdk.run import Run
@@ -80,15 +84,20 @@ def all_of(*nodes: Node) -> Group:
     return Group(nodes, EdgePolicy.all_of())
 
 
-class FlowBuilder:
-    """Collects nodes; leaving the block submits them together. `id` is the flow's id."""
+class FlowBuilder(Flow):
+    """Collects nodes; leaving the block submits them together. Then it is a handle to the flow.
+
+    `id` is the flow's id.
+    """
 
     def __init__(self, app: App, name: str) -> None:
-        self.app, self.name, self.id = app, name, uuid4()
+        super().__init__(app, uuid4())
+        self.name = name
         self._nodes: list[tuple[Options, CreateExecutionArgs]] = []
         self._edges: dict[tuple[ExecutionId, ExecutionId], GraphEdge] = {}
         self._policies: dict[ExecutionId, EdgePolicy] = {}
         self._known: set[ExecutionId] = set()
+        self._names: set[str] = set()
         self._submitted = False
 
     async def __aenter__(self) -> FlowBuilder:
@@ -103,6 +112,7 @@ class FlowBuilder:
         task: AnyTask,
         *args: object,
         after: Node | Group | Iterable[Node] = (),
+        node: str | None = None,
         **kwargs: object,
     ) -> Node:
         """Adds a run of `task` with these arguments.
@@ -110,10 +120,13 @@ class FlowBuilder:
         It starts when everything it depends on has succeeded: `after`, which is a node, nodes or a
         group, and the nodes and groups among its arguments. Accepts the options of `task.submit`
         except `key`, `key_ttl` and `connection`.
+
+        `node` names it in `flow.results()`; default the name of the task, numbered from the second
+        one on: `resize`, `resize 2`.
         """
         if self._submitted:
             raise ConfigError(f"flow {self.name}: it has been submitted; start another flow")
-        options = Options.taken_from(kwargs)
+        options = self._named(task, Options.taken_from(kwargs), node)
         options.check_member(f"flow {self.name}", "node")
         ident = ExecutionId.for_flow(self.id)
         values = {**{f"argument {at}": value for at, value in enumerate(args, 1)}, **kwargs}
@@ -122,9 +135,22 @@ class FlowBuilder:
         payload = task.payload(args, kwargs, partial(_stands_for, group))
         self._nodes.append((options, task.creation(ident, payload, options)))
         self._known.add(ident)
-        node = Node(self.app, ident, task)
-        node.flow = self
-        return node
+        made = Node(self.app, ident, task)
+        made.flow = self
+        return made
+
+    def _named(self, task: AnyTask, options: Options, name: str | None) -> Options:
+        """The options with the name of the node as a tag, unless it is that of the task."""
+        if name is None:
+            numbers = range(2, len(self._nodes) + 2)
+            free = (f"{task.name} {n}" for n in numbers if f"{task.name} {n}" not in self._names)
+            name = next(free) if task.name in self._names else task.name
+        elif checked_name(name, "node") in self._names:
+            raise ConfigError(f"flow {self.name}: node: {name!r:.80} is the name of another node")
+        self._names.add(name)
+        if name == task.name:
+            return options
+        return replace(options, tags={**options.tags, NODE_TAG: name})
 
     def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, object]) -> Group:
         """The group a node depends on. At most one may need fewer than all of its nodes."""
@@ -173,8 +199,8 @@ class FlowBuilder:
                     f"flow {self.name}: {name}: all of these nodes must be among those in after=..."
                 )
 
-    async def submit(self) -> UUID:
-        """Submits all nodes in one commit; returns the flow's id. Leaving the block calls it."""
+    async def submit(self) -> Flow:
+        """Submits all nodes in one commit; returns the flow. Leaving the block calls it."""
         self._submitted = True
         engine = await self.app.engine()
         await engine.submit_flow(
@@ -187,7 +213,7 @@ class FlowBuilder:
                 namespace=self.app.namespace,
             )
         )
-        return self.id
+        return Flow(self.app, self.id)
 
 
 def _nodes_in(value: object) -> list[Node]:

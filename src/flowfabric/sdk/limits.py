@@ -222,3 +222,18 @@ async def _update(
             "the declared limits differ from the stored ones, and replace them",
             extra={**fields, "old_limits": asdict(answer.old), "new_limits": asdict(answer.new)},
         )
+
+
+def quota_named(
+    namespace: str, declared: Mapping[str, Quota], where: str, quota: object
+) -> UUID | None:
+    """The id of the quota of a task. An unknown one would limit nothing, so it is refused."""
+    if quota is None:
+        return None
+    if not isinstance(quota, str) or quota not in declared:
+        known = ", ".join(sorted(declared)) or "none"
+        raise ConfigError(
+            f"{where}: quota: a name declared before with app.quota(...), "
+            f"declared: {known}; got {quota!r:.80}"
+        )
+    return quota_id(namespace, quota)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from uuid import UUID, uuid4
 
-from flowfabric.errors import NotFound, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId
+from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.execution import CancelExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
 from flowfabric.model.explanation import Explanation
 from flowfabric.model.history import HistoryEntry
@@ -15,9 +15,11 @@ from flowfabric.model.stream import StreamFrame, Visibility
 from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
+from flowfabric.sdk.run_info import Progress, RunInfo, progress_of
 from flowfabric.sdk.serialization import to_json, unsealed
 
 if TYPE_CHECKING:
+    from flowfabric.model.search import ExecutionSummary
     from flowfabric.sdk.app import App
     from flowfabric.sdk.result_waiter import Seen
     from flowfabric.sdk.task import Task
@@ -34,21 +36,57 @@ _ENDS: dict[str, type[RunError]] = {
 class Run(Generic[R]):
     """A handle to a submitted run. `app.run(id)` returns one for an existing run, in any process.
 
-    `id` is the run's id; `str(run.id)` can be stored and passed on.
+    `str(run)` is the uuid of the run, for logs, links and people; `app.run` accepts it, and the
+    command line does. `run.id` is its full id, which needs no lookup.
     """
 
     def __init__(
         self,
         app: App,
-        ident: ExecutionId,
+        ident: ExecutionId | UUID,
         task: Task[..., R] | None = None,
         created_at: Seen | None = None,
     ) -> None:
-        self.app, self.id, self.task = app, ident, task
+        self.app, self.task = app, task
+        self._ident = ident
         self._created_at = created_at
 
+    @property
+    def id(self) -> ExecutionId:
+        """The full id. A handle made from a uuid knows it after the first awaited call."""
+        if isinstance(self._ident, UUID):
+            raise ConfigError(f"run {self}: its full id is not known yet; await run.resolve()")
+        return self._ident
+
+    def __str__(self) -> str:
+        return str(self._ident if isinstance(self._ident, UUID) else self._ident.uuid)
+
     def __repr__(self) -> str:
-        return f"Run({str(self.id)!r})"
+        return f"Run({str(self)!r})"
+
+    async def resolve(self) -> ExecutionId:
+        """The full id of the run. A handle made from a uuid looks it up once.
+
+        Raises NotFound if there is no such run.
+        """
+        if isinstance(self._ident, UUID):
+            self._ident = await (await self.app.engine()).resolve_execution(str(self._ident))
+        return self._ident
+
+    async def info(self) -> RunInfo:
+        """The run as a listing shows it: its task, state, times, error, progress and tags."""
+        return RunInfo.read(self, await self._summary())
+
+    async def progress(self) -> Progress | None:
+        """What the task reported last with `ctx.progress(...)`; None if it has reported nothing."""
+        return progress_of(await self._summary())
+
+    async def _summary(self) -> ExecutionSummary:
+        ident = await self.resolve()
+        found = await (await self.app.engine()).read_execution_summary(ident)
+        if found is None:
+            raise NotFound("execution", ident)
+        return found
 
     async def result(self, timeout: Span | None = None) -> R:
         """Waits until the run has ended and returns its result.
@@ -56,30 +94,32 @@ class Run(Generic[R]):
         Raises RunFailed, RunCancelled, RunExpired or RunSkipped if it ended in another way, and
         TimeoutError if it has not ended after `timeout` (default: no limit).
         """
+        ident = await self.resolve()
         created_at, self._created_at = self._created_at, None
         wait_s = None if timeout is None else millis(timeout, "timeout") / 1_000
         try:
-            outcome = await self.app.results.outcome(self.id, wait_s, created_at)
+            outcome = await self.app.results.outcome(ident, wait_s, created_at)
         except TimeoutError:
             if wait_s is None:
                 raise
             raise TimeoutError(
-                f"{self.id} has not ended within {wait_s:g} s; run.why() returns the reason"
+                f"run {self} has not ended within {wait_s:g} s; run.why() returns the reason"
             ) from None
         if outcome.terminal_outcome == "success":
             data = (
                 None
                 if outcome.result is None
-                else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
+                else unsealed(self.app.codec, outcome.result, f"the result of run {self}")
             )
             return cast(R, data if self.task is None else self.task.signature.decode_result(data))
-        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), outcome.reason)
+        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(ident), outcome.reason)
 
     async def outcome(self) -> ExecutionOutcome:
         """Its state and, after its end, its stored result or failure. Does not wait."""
-        found = await (await self.app.engine()).read_outcome(self.id)
+        ident = await self.resolve()
+        found = await (await self.app.engine()).read_outcome(ident)
         if found is None:
-            raise NotFound("execution", self.id)
+            raise NotFound("execution", ident)
         return found
 
     async def state(self) -> str:
@@ -92,23 +132,56 @@ class Run(Generic[R]):
         Raises an EngineError if the run has ended already.
         """
         await (await self.app.engine()).cancel_execution(
-            CancelExecutionArgs(execution_id=self.id, reason=reason)
+            CancelExecutionArgs(execution_id=await self.resolve(), reason=reason)
         )
 
     async def replay(self) -> None:
         """Runs it again after its end. Completed steps keep their recorded results."""
-        await (await self.app.engine()).replay_execution(ReplayExecutionArgs(execution_id=self.id))
+        await (await self.app.engine()).replay_execution(
+            ReplayExecutionArgs(execution_id=await self.resolve())
+        )
+
+    async def restart(self, from_step: str | int, reason: str = "") -> None:
+        """Runs an ended run again without the results of one step and of those after it.
+
+        `from_step` is the name of the step, or its position from 0.
+        """
+        await (await self.app.engine()).restart_from_step(
+            await self.resolve(), from_step, self.app.name, reason
+        )
+
+    async def move(self, lane: str, reason: str = "") -> None:
+        """Moves a run that waits to another lane, where it has the limits of that lane."""
+        await (await self.app.engine()).move_execution(
+            await self.resolve(), lane, self.app.name, reason
+        )
+
+    async def release(self, reason: str = "") -> None:
+        """Ends the delay of a run, or the hold of an operator, now."""
+        await (await self.app.engine()).release_execution(
+            await self.resolve(), self.app.name, reason
+        )
+
+    async def delete(self, reason: str = "") -> None:
+        """Deletes an ended run with its history. Refused while something unfinished may read it."""
+        await (await self.app.engine()).delete_execution(
+            await self.resolve(), self.app.name, reason
+        )
 
     async def why(self) -> Explanation:
         """Explains why the run is not running, or how it ended."""
-        return await (await self.app.engine()).explain_execution(self.id)
+        return await (await self.app.engine()).explain_execution(await self.resolve())
 
     async def history(self, *, page: int = 100) -> AsyncIterator[HistoryEntry]:
-        """What has happened to the run until now, in order; `page` entries per read."""
-        engine = await self.app.engine()
+        """What has happened to the run until now, in order: `async for entry in run.history()`.
+
+        Each entry has `at_ms`, the time; `what`, such as created, claimed, retried or ended;
+        `attempt_index`; and `details`, a dict. `page` entries are read at a time.
+        """
+        engine, ident = await self.app.engine(), await self.resolve()
         after: str | None = None
         while True:
-            found = await engine.history(self.id, page, after)
+            found = await engine.history(ident, page, after)
             for entry in found.items:
                 yield entry
             after = found.next_cursor
@@ -125,13 +198,15 @@ class Run(Generic[R]):
         """
         visibility = Visibility.All if live else Visibility.ExcludeBestEffort
         async for _, frame in (await self.app.engine()).follow_stream(
-            self.id, attempt, after, visibility
+            await self.resolve(), attempt, after, visibility
         ):
             yield frame
 
     async def waitpoints(self) -> list[WaitpointListed]:
         """The open waitpoints of the run, at most one page of them."""
-        return list((await (await self.app.engine()).list_pending_waitpoints(self.id)).items)
+        return list(
+            (await (await self.app.engine()).list_pending_waitpoints(await self.resolve())).items
+        )
 
     async def signal(
         self,
@@ -151,14 +226,14 @@ class Run(Generic[R]):
         - `token`: the token of a link. Without it the signal is sent as an operator.
         - `key`: the same key delivers the signal once.
         """
-        engine = await self.app.engine()
+        engine, ident = await self.app.engine(), await self.resolve()
         target = waitpoint or await self._only_waitpoint()
-        shown = token or await engine.read_waitpoint_token(self.id.partition_index, target)
+        shown = token or await engine.read_waitpoint_token(ident.partition_index, target)
         if shown is None:
             raise NotFound("waitpoint", target)
         await engine.deliver_signal(
             DeliverSignalArgs(
-                execution_id=self.id,
+                execution_id=ident,
                 waitpoint_id=target,
                 signal_id=uuid4(),
                 waitpoint_token=shown,
@@ -178,3 +253,15 @@ class Run(Generic[R]):
             detail = f"waitpoint: this run has {len(found)} open ones, give the id of one: {names}"
             raise ValidationError(ValidationKind.INVALID_INPUT, detail)
         return found[0].waitpoint_id
+
+
+def run_id(given: object, field: str = "id") -> ExecutionId | UUID:
+    """The full id of a run, or its uuid, which is looked up on first use."""
+    try:
+        if isinstance(given, UUID):
+            return given
+        if isinstance(given, str):
+            return ExecutionId(given) if given.startswith("{") else parse_uuid(given.strip())
+    except ValueError:
+        pass
+    raise invalid(field, "the uuid of a run, or its full id as str(run.id) gives it", given)

@@ -42,6 +42,16 @@ class Codec(Protocol):
     def decode(self, data: bytes) -> bytes: ...
 
 
+class Plain:
+    """The default codec: stores payloads unchanged."""
+
+    def encode(self, data: bytes) -> bytes:
+        return data
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
 def sealed(codec: Codec, data: bytes, where: str) -> bytes:
     try:
         found = codec.encode(data)

@@ -293,7 +293,7 @@ class Session:
         return found
 
 
-class RunInfo:
+class TaskInfo:
     """What a task can read about its own run. Both kinds of context have these attributes."""
 
     def __init__(self, session: Session) -> None:

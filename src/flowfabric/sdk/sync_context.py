@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar, overload
 from flowfabric.sdk.context import Context as AsyncContext
 from flowfabric.sdk.exceptions import StepError
 from flowfabric.sdk.invoke import call_in_thread, is_async
-from flowfabric.sdk.session import RunInfo, Session
+from flowfabric.sdk.session import Session, TaskInfo
 
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ def _in_order(
     return presented(call, method)
 
 
-class Context(RunInfo):
+class Context(TaskInfo):
     """A plain `def` task whose first parameter is annotated `flowfabric.sync.Context` receives it.
 
     The calls are those of `flowfabric.Context`. They block the task's thread, and plain steps run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -224,6 +224,16 @@ class Task(Generic[P, R]):
             policy=policy,
         )
         return options.dated(made, time.time_ns() // 1_000_000)
+
+
+class Declare(Protocol):
+    """Makes a function a task, whose result is what the function returns or is awaited for."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 def _arguments_of(item: object) -> tuple[tuple[object, ...], Mapping[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, Unpack, overload
+from uuid import UUID
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.app import App as AsyncApp
@@ -14,7 +15,8 @@ from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
 from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
-from flowfabric.sync.runs import FlowBuilder, Run, Task, unwrapped
+from flowfabric.sync.runs import Flow, FlowBuilder, Run, Task, unwrapped
+from flowfabric.sync.search import Bulk, Runs
 
 
 class Declare(Protocol):
@@ -78,8 +80,37 @@ class App(Wrapper[AsyncApp]):
     quota = forwarded(AsyncApp.quota)
     named = wrapped(AsyncApp.named, Task)
     run = wrapped(AsyncApp.run, Run)
-    flow = wrapped(AsyncApp.flow, FlowBuilder)
+    counts = blocking(AsyncApp.counts)
     close = blocking(AsyncApp.close)
+
+    @overload
+    def flow(self, name: str = "flow") -> FlowBuilder: ...
+
+    @overload
+    def flow(self, name: UUID) -> Flow: ...
+
+    @overload
+    def flow(self, *, id: UUID | str) -> Flow: ...
+
+    @documented(AsyncApp.flow)
+    def flow(
+        self, name: str | UUID = "flow", *, id: UUID | str | None = None
+    ) -> FlowBuilder | Flow:
+        if id is not None:
+            return Flow(self.inner.flow(id=id))
+        if isinstance(name, UUID):
+            return Flow(self.inner.flow(name))
+        return FlowBuilder(self.inner.flow(name))
+
+    @property
+    def runs(self) -> Runs:
+        """Lists runs: `app.runs(state="failed")`, `for info in app.runs.all(...)`."""
+        return Runs(self.inner.runs)
+
+    @property
+    def bulk(self) -> Bulk:
+        """Acts on all runs that match: `app.bulk("cancel", task="mail")`."""
+        return Bulk(self.inner.bulk)
 
     def submit(self, task: Task[P, R] | AsyncTask[P, R], *args: object, **kwargs: object) -> Run[R]:
         """Submits a task of the `flowfabric.App` this app was made of; see `Task.submit`."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic
+from uuid import UUID
 
 from flowfabric.ids import ExecutionId
 from flowfabric.sdk import flow as aio
+from flowfabric.sdk.flow_handle import Flow as AsyncFlow
 from flowfabric.sdk.run import Run as AsyncRun
+from flowfabric.sdk.run_info import RunFields
+from flowfabric.sdk.run_info import RunInfo as AsyncRunInfo
 from flowfabric.sdk.sync_context import documented
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
@@ -15,19 +19,44 @@ from flowfabric.sync.background import background
 from flowfabric.sync.bridge import Wrapper, blocking, forwarded, iterating
 
 
+class RunInfo(RunFields, frozen=True, kw_only=True):
+    """One run of a listing. `run` is the handle to it."""
+
+    run: Run[Any]
+
+    @classmethod
+    def read(cls, found: AsyncRunInfo) -> RunInfo:
+        fields = {name: getattr(found, name) for name in RunFields.__struct_fields__}
+        return cls(**fields, run=Run(found.run))
+
+
 class Run(Wrapper[AsyncRun[R]], Generic[R]):
     """A handle to a submitted run, as `flowfabric.Run`, whose calls block."""
 
+    def __str__(self) -> str:
+        return str(self.inner)
+
     @property
     def id(self) -> ExecutionId:
-        """The id of the run."""
+        """The full id. A handle made from a uuid knows it after the first call."""
         return self.inner.id
 
     result = blocking(AsyncRun.result)
     outcome = blocking(AsyncRun.outcome)
     state = blocking(AsyncRun.state)
+    resolve = blocking(AsyncRun.resolve)
+    progress = blocking(AsyncRun.progress)
+
+    @documented(AsyncRun.info)
+    def info(self) -> RunInfo:
+        return RunInfo.read(background.call(self.inner.info()))
+
     cancel = blocking(AsyncRun.cancel)
     replay = blocking(AsyncRun.replay)
+    restart = blocking(AsyncRun.restart)
+    move = blocking(AsyncRun.move)
+    release = blocking(AsyncRun.release)
+    delete = blocking(AsyncRun.delete)
     why = blocking(AsyncRun.why)
     history = iterating(AsyncRun.history)
     stream = iterating(AsyncRun.stream)
@@ -97,12 +126,34 @@ def all_of(*nodes: Node) -> aio.Group:
     return aio.all_of(*_inner(nodes))
 
 
-class FlowBuilder(Wrapper[aio.FlowBuilder]):
+class Flow(Wrapper[AsyncFlow]):
+    """A handle to a flow, as `flowfabric.Flow`, whose calls block."""
+
+    @property
+    def id(self) -> UUID:
+        """The id of the flow."""
+        return self.inner.id
+
+    describe = blocking(AsyncFlow.describe)
+    state = blocking(AsyncFlow.state)
+    wait = blocking(AsyncFlow.wait)
+    results = blocking(AsyncFlow.results)
+    cancel = blocking(AsyncFlow.cancel)
+
+    @documented(AsyncFlow.runs)
+    def runs(self) -> Iterator[RunInfo]:
+        return map(RunInfo.read, background.iterate(self.inner.runs()))
+
+
+class FlowBuilder(Flow):
     """Collects nodes and submits them together, as `app.flow(...)` of `flowfabric.App`."""
 
-    def __init__(self, inner: aio.FlowBuilder) -> None:
-        super().__init__(inner)
-        self.id, self.name = inner.id, inner.name
+    inner: aio.FlowBuilder
+
+    @property
+    def name(self) -> str:
+        """The name of the flow."""
+        return self.inner.name
 
     def __enter__(self) -> FlowBuilder:
         return self
@@ -117,14 +168,18 @@ class FlowBuilder(Wrapper[aio.FlowBuilder]):
         task: Task[..., object] | AsyncTask[..., object],
         *args: object,
         after: Node | aio.Group | Iterable[Node] = (),
+        node: str | None = None,
         **kwargs: object,
     ) -> Node:
         given = [_inner(value) for value in args]
         named = {name: _inner(value) for name, value in kwargs.items()}
         earlier = after if isinstance(after, aio.Group | Node) else list(after)
-        return Node(self.inner.add(unwrapped(task), *given, after=_inner(earlier), **named))
+        made = self.inner.add(unwrapped(task), *given, after=_inner(earlier), node=node, **named)
+        return Node(made)
 
-    submit = blocking(aio.FlowBuilder.submit)
+    @documented(aio.FlowBuilder.submit)
+    def submit(self) -> Flow:
+        return Flow(background.call(self.inner.submit()))
 
 
 def _inner(value: Any) -> Any:

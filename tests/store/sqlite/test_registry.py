@@ -237,7 +237,7 @@ async def test_readers_cannot_write(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_banner_is_logged_once_per_store(
+async def test_the_banner_is_logged_once_per_database(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "flowfabric.sqlite")
@@ -252,4 +252,4 @@ async def test_the_banner_is_logged_once_per_store(
     await first.close()
     await second.close()
     await open_store(path).close()
-    assert len([r for r in caplog.records if r.name == "flowfabric.sqlite"]) == 2
+    assert len([r for r in caplog.records if r.name == "flowfabric.sqlite"]) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
@@ -55,15 +55,10 @@ from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import flow_submit, flows
-from flowfabric.rules.flows.flows import GraphSnapshot
+from flowfabric.rules.flows.flows import GraphSnapshot, MemberState
 from flowfabric.store.port import GetAll, Scan, ScanAll, Store
 
 Node = tuple[CreateExecutionArgs, ExecutionPolicy | None]
-
-
-class _MemberState(Struct, frozen=True):
-    execution_id: UUID
-    public_state: str
 
 
 class FlowBuilds:
@@ -184,16 +179,15 @@ class FlowBuilds:
         flow = await load_flow(self._store, wanted)
         if flow is None:
             return False
-        columns = _MemberState.__struct_fields__
+        columns = MemberState.__struct_fields__
         scan = Scan("members", owner_of(flow), limit=MAX_PAGE, columns=columns)
         members = await load_pages(
-            self._store, scan, _MemberState, lambda member: (member.execution_id,)
+            self._store, scan, MemberState, lambda member: (member.execution_id,)
         )
         if not members:
             return False
         at = await self._store.now_ms() if now is None else now
-        counts = flows.count_members(member.public_state for member in members)
-        return isinstance(await self._store.commit(flows.project(flow, counts, at)), Applied)
+        return isinstance(await self._store.commit(flows.project(flow, members, at)), Applied)
 
     # ---- a whole graph
 

@@ -73,10 +73,12 @@ class FlowCancels:
         flow_id: UUID,
         policy: CancelFlowPolicy | str = CancelFlowPolicy.CANCEL_ALL,
         wait: WaitTimeout | None = None,
+        reason: str = "",
     ) -> FlowCancelled | PartiallyCancelled:
         """Cancels a flow and the members that the policy selects.
 
-        A second call cancels members added since.
+        A second call cancels members added since. The reason is recorded with the flow and with
+        the members; the first one that is given stays.
         """
         ident = validation.flow_id(flow_id)
         word = str(validation.text(policy, "policy", 256))
@@ -85,12 +87,13 @@ class FlowCancels:
             if not isinstance(wait, WaitTimeout):
                 raise invalid("wait", "None or a WaitTimeout", wait)
             validation.timestamp(wait.timeout_ms, "timeout_ms")
+        validation.text(reason, "reason")
         flow = await load_flow(self._store, ident)
         if flow is None:
             return FlowCancelled(wanted, [])
         async with self._core.locks.of(ident):
             ended = await self.cancel_by_rule(
-                ident, lambda snapshot: cancels.cancel_flow(snapshot, wanted), wanted
+                ident, lambda snapshot: cancels.cancel_flow(snapshot, wanted, reason=reason), wanted
             )
         if wanted == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)

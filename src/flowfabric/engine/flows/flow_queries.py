@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from flowfabric.engine import validation
@@ -32,7 +33,7 @@ from flowfabric.model.flow_views import (
 )
 from flowfabric.rules.flows import edges, flows
 from flowfabric.rules.flows.flow_fields import fields_of, namespace_of, number_in
-from flowfabric.store.port import Get, Scan
+from flowfabric.store.port import Get, GetAll, Scan
 
 _STATUSES = {
     **dict.fromkeys(("open", "running", "blocked"), FlowStatus.ACTIVE),
@@ -100,15 +101,28 @@ class FlowQueries:
             return Page([])
         scan = Scan("flows", {"partition_key": at}, after, limit=size + 1)
         found = await load_all(self._store, scan, Flow)
+        ends = await self._ends_of(found[:size])
         items = [
             FlowListed(
                 flow.flow_id,
                 flow.created_at_ms,
-                _STATUSES.get(flow.public_flow_state, FlowStatus.UNKNOWN),
+                _STATUSES.get(ends.get(flow.flow_id, flow.public_flow_state), FlowStatus.UNKNOWN),
             )
             for flow in found[:size]
         ]
         return Page(items, items[-1].flow_id if len(found) > size else None)
+
+    async def _ends_of(self, found: Sequence[Flow]) -> dict[UUID, str]:
+        """How the settled flows among these have ended, by their summaries."""
+        keys = [
+            (flow.partition_key, flow.flow_id)
+            for flow in found
+            if flow.settled_at_ms is not None and not flow.is_terminal
+        ]
+        if not keys:
+            return {}
+        read = GetAll("ff_flow_summary", keys, ("flow_id", "public_flow_state"))
+        return dict((await self._store.load((read,))).rows[0])
 
     async def list_edges(self, flow_id: UUID, direction: Outgoing | Incoming) -> list[EdgeSnapshot]:
         """The edges that leave or enter one member."""

@@ -11,7 +11,7 @@ from flowfabric.engine.flows.snapshots import PHASE_COLUMNS, MemberPhase, group_
 from flowfabric.engine.snapshots import load_all, load_one, reader_of
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
-from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, EdgeGroup
+from flowfabric.model.flow import LOST_JOIN, MAX_GRAPH_EDGES, CancelFlowPolicy, EdgeGroup
 from flowfabric.plan import Applied
 from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows import cancels
@@ -74,7 +74,7 @@ class MemberCancels:
             if stored is None or not stored.cancel_siblings_pending_flag:
                 break
             pending = cancels.pending_siblings(stored)
-            reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
+            reason = stored.cancel_siblings_reason or LOST_JOIN
             for at in range(0, len(pending), MAX_SIBLINGS):
                 batch = pending[at : at + MAX_SIBLINGS]
                 cancelled, left = await self.cancel(stored.partition_key, batch, reason)

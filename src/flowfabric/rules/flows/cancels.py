@@ -162,13 +162,17 @@ def _is_wanted(phase: str, policy: str) -> bool:
     return policy == CancelFlowPolicy.CANCEL_PENDING and phase in _PENDING_PHASES
 
 
-def cancel_flow(snapshot: CancelSnapshot, policy: str, now_ms: int | None = None) -> FlowCancel:
+def cancel_flow(
+    snapshot: CancelSnapshot, policy: str, now_ms: int | None = None, *, reason: str = ""
+) -> FlowCancel:
     flow = snapshot.flow
     now = snapshot.now_ms if now_ms is None else now_ms
     fields = {**fields_of(flow), "cancellation_policy": policy, "last_mutation_at_ms": now}
+    if reason:
+        fields.setdefault("cancel_reason", reason)
     values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
     chosen = members_to_cancel(snapshot.members, policy)
-    reason, by = "flow_cancelled", "cancel_flow"
+    reason, by = reason or "flow_cancelled", "cancel_flow"
     plans = [
         (member, cancel_plan(member, reason, by, now, always_revoked=True)) for member in chosen
     ]

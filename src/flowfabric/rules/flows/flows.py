@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
     ENDED,
+    LOST_JOIN,
     MAX_QUORUM,
     SUCCESS_ONLY,
     Added,
@@ -319,12 +320,24 @@ def set_flow_tag(flow: Flow | None, key: str, value: str, now_ms: int) -> Decisi
 # ---- what the members add up to
 
 
-def derived_state(counts: Mapping[str, int]) -> str:
-    """The public state of a flow, derived from the states of its members."""
+class MemberState(Struct, frozen=True):
+    """The columns of a member that the state of its flow is derived from."""
+
+    execution_id: UUID
+    public_state: str
+    cancellation_reason: str | None
+
+
+def derived_state(counts: Mapping[str, int], losers: int = 0) -> str:
+    """The public state of a flow, derived from the states of its members.
+
+    `losers` of the cancelled members are no failure: a satisfied join did not need them. Nor is a
+    skipped member, because what it was skipped for is a member itself.
+    """
     ended = sum(counts.get(state, 0) for state in ENDED_STATES)
     if ended == sum(counts.values()):
-        failed = any(counts.get(state) for state in ("failed", "cancelled", "expired"))
-        return "failed" if failed else "completed"
+        failed = counts.get("failed") or counts.get("expired")
+        return "failed" if failed or counts.get("cancelled", 0) > losers else "completed"
     if counts.get("active"):
         return "running"
     waiting = ("suspended", "delayed", "rate_limited", "waiting_children")
@@ -338,9 +351,26 @@ def count_members(public_states: Iterable[str]) -> Counter[str]:
     )
 
 
-def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:
+def count_losers(members: Iterable[MemberState | Member]) -> int:
+    """How many members were cancelled because a satisfied join did not need them."""
+    return sum(
+        member.public_state == "cancelled" and member.cancellation_reason == LOST_JOIN
+        for member in members
+    )
+
+
+def state_of_members(members: Sequence[MemberState | Member]) -> str:
+    """The public state of the flow that has these members."""
+    return derived_state(count_members(m.public_state for m in members), count_losers(members))
+
+
+def project(flow: Flow, members: Sequence[MemberState | Member], now: int) -> Plan:
     """A flow whose members have all ended is settled until one of them starts again."""
-    state, total = derived_state(counts), sum(counts.values())
+    counts, state, total = (
+        count_members(member.public_state for member in members),
+        state_of_members(members),
+        len(members),
+    )
     settled = state in ("completed", "failed")
     values = {f"members_{name}": counts.get(name, 0) for name in COUNTED_STATES}
     return PROJECT(

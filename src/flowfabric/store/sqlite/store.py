@@ -60,6 +60,16 @@ BANNER = (
 T = TypeVar("T")
 
 
+_announced: set[str] = set()
+
+
+def _announce(target: Target, durability: str) -> None:
+    """Once per database and process, however often it is opened."""
+    if target.key not in _announced:
+        _announced.add(target.key)
+        log.warning(BANNER, durability)
+
+
 class StoreSettings(TypedDict, total=False):
     pool_size: int
     wal: bool
@@ -112,7 +122,7 @@ class SqliteStore:
             changed = self.writer.check_other_processes
             owned.insert(0, ChangeWatcher(target, self.hub, changed, settings))
         self._finalizer = weakref.finalize(self, _stop, owned, self._keeper)
-        log.warning(BANNER, self.durability)
+        _announce(target, self.durability)
 
     def _open(self) -> sqlite3.Connection:
         """The writer's connection, migrated.
