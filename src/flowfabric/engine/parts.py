@@ -50,6 +50,7 @@ from flowfabric.engine.workers.registry import WorkerRegistry
 from flowfabric.engine.workers.retention import Retention
 from flowfabric.engine.workers.schedules import Schedules
 from flowfabric.engine.workers.steps import Steps
+from flowfabric.engine.workers.tasks import Tasks
 from flowfabric.ids import ExecutionId
 from flowfabric.store.port import Store
 
@@ -104,6 +105,7 @@ class Parts:
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
         self._add(self.leases, self.streams, long_poll, self.steps)
         self._add(WorkerRegistry(core, routing), Schedules(core), Retention(core, quota_cache))
+        self._add(Tasks(core, self.limit_cache, routing))
 
     def _add(self, *parts: object) -> None:
         self._parts |= {type(part).__name__: part for part in parts}

@@ -265,6 +265,10 @@ _DECLARED = (
         schedules=index("name", "namespace", primary=True),
     ),
     *_of(
+        "ff_task",
+        tasks=index("name", "namespace", primary=True),
+    ),
+    *_of(
         "ff_step",
         steps=index("position", "partition_key, execution_id", primary=True),
     ),

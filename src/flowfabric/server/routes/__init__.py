@@ -11,6 +11,7 @@ from flowfabric.server.routes import (
     health,
     limits,
     streams,
+    tasks,
     waitpoints,
     workers,
 )
@@ -23,6 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *flows.routes.all,
     *limits.routes.all,
     *workers.routes.all,
+    *tasks.routes.all,
     *approvals.routes.all,
     *engine.ROUTES,
 )
