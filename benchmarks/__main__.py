@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 from benchmarks import (
     backlog_growth,
+    bulk_cancel,
     capabilities,
     capacity,
     costs,
@@ -43,6 +44,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.NAME: (submit_claim_complete.run, 10_000),
     submit_claim_complete.TWO_CALLS: (submit_claim_complete.run_two_calls, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
+    bulk_cancel.NAME: (bulk_cancel.run, 100_000),
     capabilities.NAME: (capabilities.run, 10_000),
     costs.NAME: (costs.run, 5_000),
     idle.NAME: (idle.run, 20),

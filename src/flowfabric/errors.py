@@ -2,7 +2,9 @@
 
 FlowFabricError
 ├── ConfigError              the configuration of the process is invalid
-│   └── RequiresDevMode      SQLite was opened without an explicit opt-in
+│   ├── RequiresDevMode      SQLite was opened without an explicit opt-in
+│   ├── NoDatabase           there is no database that can be read
+│   └── Unauthorized         a server refused the token
 └── EngineError              an operation failed and changed nothing
     ├── NotFound             the entity does not exist
     ├── ValidationError      the caller's input, or stored data, is invalid
@@ -47,6 +49,14 @@ class RequiresDevMode(ConfigError):
         )
 
 
+class NoDatabase(ConfigError):
+    """There is no database at the URL, or it cannot be read."""
+
+
+class Unauthorized(ConfigError):
+    """A server refused the token of a call."""
+
+
 class ErrorClass(StrEnum):
     TERMINAL = "terminal"
     RETRYABLE = "retryable"
@@ -68,12 +78,13 @@ class EngineError(FlowFabricError):
 class NotFound(EngineError):
     def __init__(self, entity: str, ident: object = None) -> None:
         self.entity = entity
-        self.code = f"{entity}_not_found"
+        self.code = f"{entity.replace(' ', '_')}_not_found"
         super().__init__(f"{entity} not found" if ident is None else f"{entity} {ident} not found")
 
 
 class ValidationKind(StrEnum):
     INVALID_INPUT = "invalid_input"
+    AMBIGUOUS_ID = "ambiguous_id"
     CAPABILITY_MISMATCH = "capability_mismatch"
     INVALID_CAPABILITIES = "invalid_capabilities"
     INVALID_POLICY_JSON = "invalid_policy_json"
@@ -192,6 +203,10 @@ class StateKind(_HintedKind):
     PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired", "not used in time; create another"
     BUDGET_EXCEEDED = "budget_exceeded", "a budget is exhausted; it can start after its reset"
     STREAM_CLOSED = "stream_closed", "its attempt has ended, so its stream accepts no more frames"
+    NOT_MOVABLE = "not_movable", "only an execution that waits can change its lane"
+    NOT_HELD = "not_held", "only a delay or a hold of an operator can be released"
+    STILL_NEEDED = "still_needed", "unfinished work may still read it; delete it later"
+    NOT_ENDED = "not_ended", "only an ended execution can be deleted; cancel it first"
 
 
 class StateError(EngineError):

@@ -53,6 +53,13 @@ def flowfabric(*args: str, given: str | bytes = "", **env: str) -> subprocess.Co
         )
 
 
+def refused(done: subprocess.CompletedProcess[str], says: str, *codes: int) -> None:
+    """One line on standard error says it, and nothing was printed."""
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("deprecated: ")]
+    assert line.startswith("error: ") and says in line, done.stderr
+    assert done.stdout == "" and done.returncode in (codes or range(1, 6)), done
+
+
 def _text(fd: int) -> str:
     return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from flowfabric.cli.app import app
 from flowfabric.cli.collisions import collisions, report, severity
 from flowfabric.ids import ExecutionId
+from tests.cli.commands import flowfabric
 
 COMMAND = ["admin", "partition-collisions"]
 
@@ -55,9 +54,9 @@ def test_the_severity_follows_the_share(share: float, said: str) -> None:
 
 def test_the_report_is_printed_and_is_no_failure() -> None:
     first, second, alone = together(2)
-    done = CliRunner().invoke(app, COMMAND, env={"FF_LANES": f" {first},{second}, {alone} "})
+    done = flowfabric(*COMMAND, FF_LANES=f" {first},{second}, {alone} ")
     lines = done.stdout.splitlines()
-    assert done.exit_code == 0
+    assert done.returncode == 0
     assert lines[1] == "" and lines[2:6] == [
         "num_flow_partitions: 256",
         "lanes configured:    3",
@@ -71,11 +70,11 @@ def test_the_report_is_printed_and_is_no_failure() -> None:
 
 def test_no_collisions_give_no_advice() -> None:
     assert "severity:            Clean" in report(["default"]) and len(report(["default"])) == 9
-    assert CliRunner().invoke(app, COMMAND, env={"FF_LANES": ""}).exit_code == 2
+    assert flowfabric(*COMMAND, FF_LANES="").returncode == 2
 
 
 @pytest.mark.parametrize("lanes", ["a,a", ",", "\u00e9", "x" * 65])
 def test_lanes_that_are_none_are_refused(lanes: str) -> None:
-    done = CliRunner().invoke(app, COMMAND, env={"FF_LANES": lanes})
-    assert done.exit_code == 2
-    assert CliRunner().invoke(app, ["admin", "nonsense"]).exit_code == 2
+    done = flowfabric(*COMMAND, FF_LANES=lanes)
+    assert done.returncode == 2
+    assert flowfabric("admin", "nonsense").returncode == 2

@@ -19,7 +19,7 @@ from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.connect import PostgresBackend
 from flowfabric.model.execution import ChangePriorityArgs
 from flowfabric.testing import ManualClock
-from tests.cli.commands import flowfabric
+from tests.cli.commands import flowfabric, refused
 from tests.cli.test_approvals import approve
 from tests.cli.waits import POLICY, suspended
 from tests.patience import patience, patient
@@ -187,9 +187,9 @@ async def test_the_feed_orders_available_events_by_time(engine: Engine, clock: M
 def test_refusals(tmp_path: Path, args: tuple[str, ...], says: str) -> None:
     where = filled(tmp_path / "ff.db")
     done = flowfabric("events", "--db", where, *args)
-    assert (done.returncode, done.stderr) == (2, "") and says in done.stdout.replace("\n", " ")
+    refused(done, says, 2)
 
 
 def test_a_database_must_be_named() -> None:
     done = flowfabric("events")
-    assert done.returncode == 2 and "or set FLOWFABRIC_DB" in done.stdout
+    refused(done, "or set FF_URL", 2)

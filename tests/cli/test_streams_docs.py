@@ -80,6 +80,7 @@ def test_every_end_and_every_option_is_explained() -> None:
     options = set(re.findall(r"--[a-z-]+", flowfabric("tail", "--help").stdout)) - {
         "--help",
         "--follow",
+        "--token",
         "--live",
     }
     assert options == set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE))

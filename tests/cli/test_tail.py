@@ -28,6 +28,7 @@ from flowfabric import (
     StreamFrame,
     Visibility,
 )
+from flowfabric.cli.database import Database
 from flowfabric.cli.tail import (
     Closing,
     Position,
@@ -43,7 +44,7 @@ from flowfabric.cli.tail import (
 )
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.errors import ConfigError
-from tests.cli.commands import flowfabric
+from tests.cli.commands import flowfabric, refused
 from tests.postgres import database
 
 IDENT = "{fp:0}:11111111-1111-4111-8111-111111111111"
@@ -125,16 +126,16 @@ def test_invalid_start_positions(attempt: int | None, after: str, says: str) -> 
 
 
 def test_the_command_that_continues() -> None:
-    given = TailOptions(IDENT, "jobs.db", None, None, True, True, False)
+    given = TailOptions(IDENT, Database("jobs.db"), None, None, True, True, False)
     assert (
         resume_command(given, Position(1, "17-3"))
-        == f"flowfabric tail '{IDENT}' --db=jobs.db --after=1:17-3"
+        == f"flowfabric tail '{IDENT}' --after=1:17-3 --db jobs.db"
     )
     for url in ("postgresql://me:secret@there,then/db", "postgresql:///db?user=me&password=secret"):
-        given = TailOptions(IDENT, url, 1, None, True, False, True)
+        given = TailOptions(IDENT, Database(url), 1, None, True, False, True)
         assert (
             resume_command(given, Position(1, "17-3"))
-            == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
+            == f"flowfabric tail '{IDENT}' --attempt=1 --after=17-3 --json --no-live --db URL"
         )
 
 
@@ -331,7 +332,7 @@ def test_an_interrupt_prints_the_command_to_continue(writer: Writer, url: str) -
     assert (following.returncode, out) == (130, "")
     assert (
         notes
-        == f"to continue: flowfabric tail '{IDENT}' --db={url} --after=0:{first['id']} --json\n"
+        == f"to continue: flowfabric tail '{IDENT}' --after=0:{first['id']} --json --db {url}\n"
     )
     writer.does("live two", "out three", "complete")
     again = flowfabric(
@@ -347,7 +348,7 @@ def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
     done = flowfabric("tail", IDENT, "--db", url, "--no-follow")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "the execution is waiting\n")
     writer.does("claim", "out one", "out \\ntwo")
-    done = flowfabric("tail", IDENT, "--no-follow", FLOWFABRIC_DB=url)
+    done = flowfabric("tail", IDENT, "--no-follow", FF_URL=url)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
         "one\ntwo\n",
@@ -368,8 +369,7 @@ def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
-        ((IDENT,), "or set FLOWFABRIC_DB"),
+        ((IDENT,), "or set FF_URL"),
         ((IDENT, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((IDENT, "--db", "memory://"), "memory:// is visible to its own process only"),
         ((IDENT, "--db", "x.db", "--after", "soon"), "--after: expected the id of a frame"),
@@ -377,8 +377,7 @@ def test_no_follow_shows_the_frames_so_far(writer: Writer, url: str) -> None:
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
     done = flowfabric("tail", *args)
-    assert (done.returncode, done.stderr) == (2, "")
-    assert says in done.stdout
+    refused(done, says)
 
 
 def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
@@ -391,17 +390,11 @@ def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
     ident = str(asyncio.run(fill()))
     before = path.read_bytes()
     done = flowfabric("tail", IDENT, "--db", str(path))
-    assert done.returncode == 2 and f"{IDENT}: no such execution in this database" in done.stdout
+    refused(done, f"{IDENT}: no such execution in this database", 3)
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "2")
-    assert (done.returncode, done.stdout) == (
-        2,
-        "--attempt: expected an attempt of this execution (0 to 1), got 2\n",
-    )
+    refused(done, "--attempt: expected an attempt of this execution (0 to 1), got 2", 2)
     done = flowfabric("tail", ident, "--db", str(path), "--after", "7:1-0")
-    assert (done.returncode, done.stdout) == (
-        2,
-        "--after: expected an attempt of this execution (0 to 1), got 7\n",
-    )
+    refused(done, "--after: expected an attempt of this execution (0 to 1), got 7", 2)
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "-1")
     assert done.returncode == 2 and "--attempt" in done.stderr
     assert flowfabric("tail", ident, "--db", str(path)).stdout == "alive\nb\n"

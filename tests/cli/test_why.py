@@ -12,7 +12,7 @@ import pytest
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, RegisterWorkerArgs
 from flowfabric.cli.why import render
 from flowfabric.connect import PostgresBackend, SqliteBackend
-from tests.cli.commands import flowfabric
+from tests.cli.commands import flowfabric, refused
 from tests.cli.waits import Wait, suspended
 from tests.postgres import database
 
@@ -38,9 +38,9 @@ async def test_the_answer_names_the_cause_and_the_next_step(engine: Engine) -> N
     await engine.pause_lane("default")
     lines = (await text(engine, ident)).splitlines()
     assert lines[0] == "render  on lane default, namespace default: waiting"
-    assert lines[1] == f"  {ident}"
+    assert lines[1] == f"  {ident.uuid}"
     assert lines[3].startswith("lane_paused: lane `default` is paused")
-    assert lines[5] == '  next: await engine.resume_lane("default")'
+    assert lines[5] == "  next: flowfabric lanes resume default"
     assert lines[7].startswith(
         "then waiting_for_capable_worker: no live worker of namespace `default` on lane "
         "`default` offers `gpu`"
@@ -78,10 +78,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.stdout.startswith("deploy  on lane releases, namespace default: suspended\n")
     assert "waiting_for_approval: it waits for an approval" in done.stdout
     assert (
-        f"next: flowfabric signal '{wait.execution}' {wait.waitpoint} URL --name 'approved'"
+        f"next: flowfabric signal {wait.execution.uuid} {wait.waitpoint} --name approved --db "
         in done.stdout
     )
-    again = flowfabric("why", str(wait.execution), FLOWFABRIC_DB=str(path)).stdout
+    again = flowfabric("why", str(wait.execution), FF_URL=str(path)).stdout
     assert again.splitlines()[:2] == done.stdout.splitlines()[:2]
     told = json.loads(flowfabric("why", str(wait.execution), "--db", str(path), "--json").stdout)
     assert (told["code"], told["state"], told["execution_id"]) == (
@@ -106,18 +106,18 @@ async def test_the_command_on_postgres() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("nonsense", "--db", "x.db"), "ID: expected an execution id such as {fp:N}:<uuid>"),
-        (("a\x1b[31mb", "--db", "x.db"), "ID: expected an execution id"),
+        (("nonsense", "--db", "x.db"), "x.db: no such database file"),
+        (("a\x1b[31mb", "--db", "x.db"), "x.db: no such database file"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((UNKNOWN, "--db", "memory://"), "memory:// is visible to its own process only"),
         ((UNKNOWN, "--db", "mysql://there"), "not supported"),
-        ((UNKNOWN,), "or set FLOWFABRIC_DB"),
+        ((UNKNOWN,), "or set FF_URL"),
     ],
 )
 def test_refusals(args: tuple[str, ...], says: str) -> None:
     done = flowfabric("why", *args)
-    assert (done.returncode, done.stderr) == (2, "")
-    assert says in done.stdout and "\x1b[31mb" not in done.stdout
+    refused(done, says)
+    assert "\x1b[31mb" not in done.stderr
 
 
 def test_an_unknown_execution(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_an_unknown_execution(tmp_path: Path) -> None:
 
     asyncio.run(fill())
     done = flowfabric("why", UNKNOWN, "--db", str(tmp_path / "ff.db"))
-    assert done.returncode == 2 and f"{UNKNOWN}: no such execution in this database" in done.stdout
+    refused(done, f"{UNKNOWN}: no such execution in this database", 3)

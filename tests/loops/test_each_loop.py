@@ -408,7 +408,7 @@ async def test_a_success_resets_the_failure_count(
 
 def test_every_loop_has_a_name_a_topic_and_an_interval_of_its_own() -> None:
     loops = all_loops(LoopSettings())
-    assert len({loop.name for loop in loops}) == len(loops) == 19
+    assert len({loop.name for loop in loops}) == len(loops) == 20
     assert all(loop.topic and loop.interval_ms >= 100 for loop in loops)
 
 

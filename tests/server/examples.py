@@ -49,7 +49,7 @@ def request(route: Route, world: World) -> dict[str, Any]:
 def _path(route: Route, world: World) -> str:
     ident = (
         str(world.flow)
-        if route.path.startswith(("/v1/flows", "/v1/budgets"))
+        if route.path.startswith(("/v1/flows", "/v1/budgets", "/v1/bulk"))
         else str(world.execution)
     )
     known = {
@@ -68,7 +68,7 @@ def _fields(kind: type[Struct], world: World) -> dict[str, Any]:
     made = {}
     for field in msgspec.structs.fields(kind):
         needed = field.default is NODEFAULT and field.default_factory is NODEFAULT
-        if needed or field.name in ("namespace", "lane_id"):
+        if needed or field.name in ("namespace", "lane_id", "where"):
             made[field.encode_name] = _value(field.name, hints[field.name], world)
     return made
 

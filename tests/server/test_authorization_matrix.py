@@ -73,7 +73,8 @@ read_flow_summary list_workers read_task list_tasks
 read_schedules read_events list_lanes read_lane list_executions list_flows list_suspended
 list_open_waitpoints
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
-read_quota_policy_limits
+read_quota_policy_limits resolve_execution find_executions count_executions
+read_execution_summary list_budgets list_quotas
 """
 SUBMIT = """
 POST /v1/executions
@@ -124,9 +125,15 @@ POST /v1/tasks/{name}/forget
 pause_schedule resume_schedule forget_task replay_execution change_priority revoke_lease
 set_execution_tag
 set_execution_tags
-close_waitpoint pause_lane resume_lane
+close_waitpoint deliver_approval_signal pause_lane resume_lane
 drain_lane update_budget update_quota_policy reset_budget close_quota open_quota detach_limit
 read_waitpoint_token
+POST /v1/bulk
+GET /v1/bulk
+GET /v1/bulk/{id}
+POST /v1/bulk/{id}/stop
+start_bulk list_bulk read_bulk stop_bulk
+move_execution release_execution delete_execution restart_from_step
 """
 ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret

@@ -10,9 +10,10 @@ import typer
 from msgspec import Struct, structs
 from rich.text import Text
 
-from flowfabric.cli.database import read
-from flowfabric.cli.text import JsonLines, ReadUrl, clean, plural, print_json, show
+from flowfabric.cli.database import Database
+from flowfabric.cli.text import JsonLines, clean, plural, print_json, show
 from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
 from flowfabric.rules.executions.explain_waits import THEN
 from flowfabric.rules.waits import conditions
@@ -54,14 +55,14 @@ class OpenWaitpoint(Struct, frozen=True):
 
 
 def run(
-    url: ReadUrl,
+    database: Database,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
     ] = 50,
     as_json: JsonLines = False,
 ) -> int:
     """Lists the open waitpoints with their executions, conditions and timeouts, without tokens."""
-    found, more = read(url, lambda engine: open_waitpoints(engine, limit))
+    found, more = database.read_store(lambda engine: open_waitpoints(engine, limit), "approvals")
     if not as_json:
         title = f"{plural(len(found), 'open waitpoint')}, oldest first" if found else NONE
         show(f"{title}; use --limit for more" if more else title)
@@ -143,7 +144,7 @@ def render(each: OpenWaitpoint) -> list[Text]:
     facts = [
         ("waits for", _waits_for(each)),
         ("expires", _expiry(each)),
-        ("execution", each.execution_id),
+        ("execution", str(ExecutionId(each.execution_id).uuid)),
         ("waitpoint", each.waitpoint_id),
         ("token", f"{clean(each.token_kid)}:{each.token_fingerprint}..."),
     ]

@@ -6,45 +6,48 @@ from msgspec import to_builtins
 from rich.text import Text
 
 from flowfabric.cli import text
-from flowfabric.cli.database import database_url, read
-from flowfabric.errors import NotFound
+from flowfabric.cli.database import Database
+from flowfabric.cli.identify import execution_of
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.explanation import Explanation, Reason
 
+COMMAND = "flowfabric "
 GOOD, BAD, WAITS = "green", "red", "yellow"
 _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lane_draining": WAITS}
 
 
-def run(execution: text.ExecutionArgument, url: text.Db = None, as_json: text.Json = False) -> int:
+def run(execution: text.ExecutionArgument, database: Database, as_json: text.Json = False) -> int:
     """Explains why an execution is not running, and what to do. Only reads the database."""
-    ident, database = text.parse_execution_id(execution), database_url(url)
-    try:
-        found = read(database, lambda engine: engine.explain_execution(ident))
-    except NotFound:
-        raise text.not_found("execution", ident) from None
+    found = database.read(lambda engine: _explained(engine, execution))
     if as_json:
         text.print_json(to_json(found))
     else:
-        text.show(*render(found))
+        text.show(*render(found, database.option))
     return 0
+
+
+async def _explained(engine: EngineProtocol, execution: str) -> Explanation:
+    return await engine.explain_execution(await execution_of(engine, execution))
 
 
 def to_json(found: Explanation) -> dict[str, object]:
     return {"code": found.code.value, **to_builtins(found, enc_hook=str)}
 
 
-def render(found: Explanation) -> list[Text]:
+def render(found: Explanation, option: str = "") -> list[Text]:
+    """`option` is added to commands, so that they name the same database."""
     title = Text.assemble(
         (text.clean(found.execution_kind), "bold"),
         f"  on lane {text.clean(found.lane_id)}, namespace {text.clean(found.namespace)}: ",
         (found.public_state, "bold"),
     )
-    lines = [title, Text(f"  {found.execution_id}")]
+    lines = [title, Text(f"  {text.short(found.execution_id)}")]
     for at, reason in enumerate(found.reasons):
-        lines += [Text(), *_render_reason(reason, "then " if at else "")]
+        lines += [Text(), *_render_reason(reason, "then " if at else "", option)]
     return lines
 
 
-def _render_reason(reason: Reason, then: str) -> list[Text]:
+def _render_reason(reason: Reason, then: str, option: str) -> list[Text]:
     lines = [
         Text.assemble(then, (reason.code.value, _style(reason)), f": {text.clean(reason.says)}")
     ]
@@ -56,7 +59,8 @@ def _render_reason(reason: Reason, then: str) -> list[Text]:
     if times:
         lines.append(Text(f"  {', '.join(times)}"))
     if reason.hint:
-        lines.append(Text(f"  next: {text.clean(reason.hint)}"))
+        named = option if COMMAND in reason.hint else ""
+        lines.append(Text(f"  next: {text.clean(reason.hint)}{named}"))
     return lines
 
 

@@ -109,7 +109,7 @@ class PostgresBackend:
         **tuning: Any,
     ) -> Engine:
         """Opens postgresql://user@host/database; several hosts are separated by commas. The schema
-        must exist (`flowfabric migrate URL`), or say migrate=True.
+        must exist (`flowfabric migrate --db URL`), or say migrate=True.
 
         Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this
         many connections, pooler=True behind a transaction-mode pooler, and listen_url, the URL of

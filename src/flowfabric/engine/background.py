@@ -37,6 +37,7 @@ class LoopSettings(Struct, frozen=True):
     quota_reconciler_ms: int = 30_000
     unblock_ms: int = 5_000
     store_maintenance_ms: int = 2_000
+    bulk_actions_ms: int = 5_000
     wanted: ScannerFilter = ScannerFilter()
 
 

@@ -45,6 +45,10 @@ class LocalEngineProtocol(EngineProtocol):
     get_execution_namespaces = operation(parts.Queries.get_execution_namespaces)
     read_exec_core_fields = operation(parts.Queries.read_exec_core_fields)
 
+    run_bulk = operation(parts.BulkActions.run_bulk)
+    running_bulk_jobs = operation(parts.BulkActions.running_bulk_jobs)
+    forget_bulk_jobs = operation(parts.BulkActions.forget_bulk_jobs)
+
     events_held_back_by = operation(parts.Explain.events_held_back_by)
 
     census = operation(parts.QueueCounts.census)
@@ -102,7 +106,6 @@ class LocalEngineProtocol(EngineProtocol):
 
     suspend_by_triple = operation(parts.Suspend.suspend_by_triple)
 
-    deliver_approval_signal = operation(parts.Signals.deliver_approval_signal)
     wake_parent = operation(parts.Signals.wake_parent)
     resume_execution = operation(parts.Signals.resume_execution)
     expire_suspension = operation(parts.Signals.expire_suspension)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import random
 from typing import TypeVar
 
+from flowfabric.engine.bulk.bulk_actions import BulkActions
+from flowfabric.engine.bulk.execution_actions import ExecutionActions
+from flowfabric.engine.bulk.page_actions import PageActions
 from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.gated_claims import GatedClaims
@@ -26,6 +29,7 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.queries import Queries
 from flowfabric.engine.executions.queue_stats import QueueCounts
+from flowfabric.engine.executions.resolve import Resolve
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
@@ -93,18 +97,30 @@ class Parts:
         self.streams = Streams(core, self.leases)
         self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
         long_poll = LongPoll(core, self.streams, self.steps, idle_poll)
+        search, retention = Search(core), Retention(core, quota_cache)
+        replays = Replays(core, dependencies)
+        page_actions = PageActions(core, self.limit_cache, retention)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(Queries(core), Search(core), Explain(core), History(core), QueueCounts(core))
+        self._add(
+            Queries(core),
+            Resolve(core),
+            search,
+            Explain(core),
+            History(core),
+            QueueCounts(core),
+        )
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))
         self._add(FlowBuilds(core, self.leases, create, lanes), FlowQueries(core))
-        self._add(dependencies, Replays(core, dependencies), cancels, SiblingCancels(core))
+        self._add(dependencies, replays, cancels, SiblingCancels(core))
         self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
         self._add(self.leases, self.streams, long_poll, self.steps)
-        self._add(WorkerRegistry(core, routing), Schedules(core), Retention(core, quota_cache))
+        self._add(WorkerRegistry(core, routing), Schedules(core), retention)
+        self._add(BulkActions(core, search, lanes, replays, page_actions))
+        self._add(ExecutionActions(core, lanes, page_actions))
         self._add(Tasks(core, self.limit_cache, routing))
 
     def _add(self, *parts: object) -> None:

@@ -175,8 +175,20 @@ class EngineProtocol(ABC):
     list_attempts = operation(parts.Queries.list_attempts)
     list_executions = operation(parts.Queries.list_executions)
 
+    resolve_execution = operation(parts.Resolve.resolve_execution)
     find_executions = operation(parts.Search.find_executions)
+    read_execution_summary = operation(parts.Search.read_execution_summary)
     count_executions = operation(parts.Search.count_executions)
+
+    start_bulk = operation(parts.BulkActions.start_bulk)
+    read_bulk = operation(parts.BulkActions.read_bulk)
+    list_bulk = operation(parts.BulkActions.list_bulk)
+    stop_bulk = operation(parts.BulkActions.stop_bulk)
+
+    move_execution = operation(parts.ExecutionActions.move_execution)
+    release_execution = operation(parts.ExecutionActions.release_execution)
+    delete_execution = operation(parts.ExecutionActions.delete_execution)
+    restart_from_step = operation(parts.ExecutionActions.restart_from_step)
 
     explain_execution = operation(parts.Explain.explain_execution)
 
@@ -219,6 +231,7 @@ class EngineProtocol(ABC):
     read_resume_signals = operation(parts.Suspend.read_resume_signals)
 
     deliver_signal = operation(parts.Signals.deliver_signal)
+    deliver_approval_signal = operation(parts.Signals.deliver_approval_signal)
     close_waitpoint = operation(parts.Signals.close_waitpoint)
     read_waitpoint_token = operation(parts.Signals.read_waitpoint_token)
     read_held_waitpoint_token = operation(parts.Signals.read_held_waitpoint_token)
@@ -234,12 +247,14 @@ class EngineProtocol(ABC):
     update_budget = operation(parts.Budgets.update_budget)
     report_usage = operation(parts.Budgets.report_usage)
     reset_budget = operation(parts.BudgetMaintenance.reset_budget)
+    list_budgets = operation(parts.Budgets.list_budgets)
     get_budget_status = operation(parts.Budgets.get_budget_status)
     read_budget_usage_and_limits = operation(parts.Budgets.read_budget_usage_and_limits)
     read_budget_ledger = operation(parts.Budgets.read_budget_ledger)
 
     create_quota_policy = operation(parts.Quotas.create_quota_policy)
     read_quota_policy_limits = operation(parts.Quotas.read_quota_policy_limits)
+    list_quotas = operation(parts.Quotas.list_quotas)
     close_quota = operation(parts.Quotas.close_quota)
     open_quota = operation(parts.Quotas.open_quota)
     attach_limit = operation(parts.Quotas.attach_limit)

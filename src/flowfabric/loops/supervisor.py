@@ -10,7 +10,7 @@ import time
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
-from flowfabric.loops import flows, limits, timers, upkeep
+from flowfabric.loops import bulk, flows, limits, timers, upkeep
 from flowfabric.loops.loop import Loop
 from flowfabric.store.wakeups import Waiter
 
@@ -42,6 +42,7 @@ LOOPS: tuple[type[Loop], ...] = (
     limits.BudgetReconciler,
     limits.QuotaReconciler,
     limits.LimitReleaser,
+    bulk.BulkActions,
 )
 SLACK_S = 5.0
 """Longest duration of a cycle that still counts as running, beside three intervals."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from flowfabric import plan as p
+from flowfabric.model.bulk import Why
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import FAILED_OUTCOMES
@@ -134,6 +137,13 @@ def completion_event(outcome: str, *, at: p.Now | p.Arg = _NOW) -> p.Insert:
 
 def operator_event(kind: str, details: p.Arg) -> p.Insert:
     return p.Emit(OPERATOR_EVENTS, kind, {**_SUBJECT, "details": details}, p.Arg("now"))
+
+
+def details(why: Why, **facts: object) -> str:
+    """The details of an operator event: the facts, who asked for the change, and why."""
+    asked = {"by": why.requested_by, "reason": why.reason, "job": why.job_id and str(why.job_id)}
+    known = {name: text for name, text in asked.items() if text}
+    return json.dumps({**facts, **known}, separators=(",", ":"), ensure_ascii=False)
 
 
 def flow_event(kind: str, details: p.Arg, namespace: p.Arg) -> p.Insert:

@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import Corruption, EngineError, ErrorClass, ValidationError
-from flowfabric.model.attempt import ATTEMPT_TIMEOUT, FailureClass, FailureReason
+from flowfabric.model.attempt import (
+    ATTEMPT_TIMEOUT,
+    FailOutcome,
+    FailureClass,
+    FailureReason,
+    RetryScheduled,
+)
 from flowfabric.model.lease import Handle, Work
 from flowfabric.sdk.exceptions import (
     AttemptTimedOut,
@@ -127,12 +133,23 @@ class Reporter:
             return
         category, retried, after_ms = _judged(error, retry)
         fields = {**_fields(work), "task": work.execution_kind, "attempt": work.attempt_index}
-        log.warning("a task failed", exc_info=error, extra={**fields, "category": category})
         failure = FailureReason(_message(error), category.encode())
         kind = FailureClass.TRANSIENT if retried else FailureClass.PERMANENT
-        await self._report(
-            work, lambda: self._engine.fail(work.handle, failure, kind, retry_after_ms=after_ms)
-        )
+        outcomes: list[FailOutcome] = []
+
+        async def fail() -> None:
+            outcomes.append(
+                await self._engine.fail(work.handle, failure, kind, retry_after_ms=after_ms)
+            )
+
+        await self._report(work, fail)
+        extra = {**fields, "category": category}
+        if any(isinstance(outcome, RetryScheduled) for outcome in outcomes):
+            log.warning(
+                "a task failed and is retried: %s", _first_line(failure.message), extra=extra
+            )
+        else:
+            log.warning("a task failed", exc_info=error, extra=extra)
 
     async def give_back(self, work: Work, after_ms: int = 0) -> None:
         """Makes the run claimable again, at once or after this time."""
@@ -164,6 +181,10 @@ class Reporter:
 
 def _fields(work: Work) -> dict[str, str | int]:
     return {"execution_id": str(work.execution_id)}
+
+
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0]
 
 
 def _log_refusal(work: Work, error: EngineError) -> None:

@@ -22,7 +22,22 @@ from flowfabric.wire.operations import Bound, Operation
 if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
 
-UPDATES = frozenset({"update_budget", "update_quota_policy"})
+AUTHORS = {
+    "update_budget": "by",
+    "update_quota_policy": "by",
+    "deliver_approval_signal": "source_identity",
+}
+"""Operations whose arguments name their author: the field."""
+REQUESTS = frozenset(
+    {
+        "start_bulk",
+        "move_execution",
+        "release_execution",
+        "delete_execution",
+        "restart_from_step",
+    }
+)
+"""Operations whose `requested_by` is the name of the token."""
 _LIMITS = {
     Bound.BUDGET: ("budget", "budget_id"),
     Bound.QUOTA: ("quota", "quota_policy_id"),
@@ -70,6 +85,9 @@ async def check(route: Route, request: ApiRequest) -> None:
         case Bound.OWN:
             if None not in (own, _namespace_of(subject)) and _namespace_of(subject) != own:
                 raise Forbidden("namespace")
+            _check_target(request.body, lanes)
+        case Bound.BULK:
+            await _check_job(subject, request)
         case Bound.BUDGET | Bound.QUOTA | Bound.LIMIT:
             await _check_limit(route.bound, subject, request)
         case Bound.NEVER:
@@ -79,7 +97,7 @@ async def check(route: Route, request: ApiRequest) -> None:
 def _subject(route: Route, request: ApiRequest) -> object:
     """What the bound checks: an argument, the id in the path, or the whole body or query."""
     if route.subject:
-        return getattr(request.body, route.subject, None)
+        return part_of(request.body, route.subject)
     match route.bound:
         case Bound.EXECUTION:
             return request.execution()
@@ -87,7 +105,48 @@ def _subject(route: Route, request: ApiRequest) -> object:
             return request.uuid()
         case Bound.BUDGET:
             return request.uuid(shown="budget_id")
+        case Bound.BULK:
+            return request.uuid(shown="job_id")
     return request.query if request.body is None else request.body
+
+
+def part_of(body: object, path: str) -> object:
+    """An argument, or a part of one: its path has dots."""
+    for name in path.split("."):
+        body = getattr(body, name, None)
+    return body
+
+
+def _with_namespace(body: S, path: str, namespace: str) -> S:
+    """The same body, with the namespace in the part that the path leads to."""
+    if not path:
+        return structs.replace(body, namespace=namespace)
+    head, _, rest = path.partition(".")
+    held = _with_namespace(getattr(body, head), rest, namespace)
+    return structs.replace(body, **{head: held})
+
+
+def _with_requester(body: S, name: str) -> S:
+    args = getattr(body, "args", None)
+    if args is None:
+        return structs.replace(body, requested_by=name)
+    return structs.replace(body, args=structs.replace(args, requested_by=name))
+
+
+def _check_target(body: object, lanes: frozenset[str] | None) -> None:
+    """Refuse a bulk move to a lane that the token does not name."""
+    lane = getattr(getattr(body, "args", body), "lane", None)
+    if lanes is not None and lane is not None and lane not in lanes:
+        raise Forbidden("lane")
+
+
+async def _check_job(job_id: object, request: ApiRequest) -> None:
+    own = request.caller.namespace
+    if own is None:
+        return
+    job = await request.engine.read_bulk(job_id)  # type: ignore[arg-type]
+    if job is None or job.args.where.namespace != own:
+        raise Forbidden("bulk_job")
 
 
 def _field(subject: object, name: str) -> Any:
@@ -200,11 +259,12 @@ def narrow_filter(wanted: ScannerFilter | None, own: str | None) -> ScannerFilte
 def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
     """Fill in what the token determines: the namespace of a limit, the author of a change."""
     args, namespace = getattr(body, "args", body), caller.namespace
+    if operation.name in REQUESTS and caller is not ANONYMOUS:
+        body = _with_requester(body, caller.name)
     if operation.bound is Bound.OWN and namespace is not None:
-        if operation.subject == "namespace":
-            return structs.replace(body, namespace=namespace)
-        held = structs.replace(getattr(body, operation.subject), namespace=namespace)
-        return structs.replace(body, **{operation.subject: held})
-    if operation.name in UPDATES and caller is not ANONYMOUS:
-        return structs.replace(body, args=structs.replace(args, by=caller.name))
+        path = "" if operation.subject == "namespace" else operation.subject
+        return _with_namespace(body, path, namespace)
+    if operation.name in AUTHORS and caller is not ANONYMOUS:
+        author = {AUTHORS[operation.name]: caller.name}
+        return structs.replace(body, args=structs.replace(args, **author))
     return body

@@ -269,6 +269,12 @@ _DECLARED = (
         tasks=index("name", "namespace", primary=True),
     ),
     *_of(
+        "ff_bulk_job",
+        bulk_jobs=index("created_at_ms, job_id"),
+        bulk_running=index("updated_at_ms, job_id", "", _is("state", "running")),
+        bulk_ended=index("ended_at_ms, job_id", "", _set("ended_at_ms")),
+    ),
+    *_of(
         "ff_step",
         steps=index("position", "partition_key, execution_id", primary=True),
     ),

@@ -302,6 +302,14 @@ TABLES: dict[str, Table] = {
             last_seen_ms int, version int=0, head text, declaration text""",
         ),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
+        table(
+            "ff_bulk_job",
+            """job_id uuid!, namespace text?, action text, args json, state text='running',
+            cursor text?, matched int=0, changed int=0, skipped int=0, refused int=0,
+            errors json='[]', follow_ups json='[]', created_at_ms int, updated_at_ms int,
+            ended_at_ms int?, version int=0""",
+            (Child("ff_operator_event", (("job_id", "execution_id"),)),),
+        ),
     )
 }
 

@@ -37,13 +37,16 @@ class Bound(StrEnum):
     BUDGET = "budget"
     QUOTA = "quota"
     LIMIT = "limit"
+    BULK = "bulk"
     OWN = "own"
     FREE = "free"
     NEVER = "never"
 
 
 class Operation(Struct, frozen=True):
-    """`subject`: the argument that `bound` checks. `again`: the operation is idempotent."""
+    """`subject`: the argument that `bound` checks; dots lead to a part. `again`: the operation
+    is idempotent.
+    """
 
     name: str
     role: Role
@@ -67,7 +70,8 @@ _LISTED = [
         "describe_execution explain_execution read_execution_info read_execution_state "
         "read_execution_context read_outcome wait_for_outcome get_execution_result "
         "list_attempts read_stream tail_stream read_followed read_summary "
-        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
+        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id "
+        "read_execution_summary",
     ),
     *_all(Role.READ, Bound.EXECUTION, "subject", "history"),
     *_all(
@@ -85,6 +89,7 @@ _LISTED = [
         "list_open_waitpoints list_expired_leases",
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes count_executions"),
+    *_all(Role.READ, Bound.OWN, "namespace", "resolve_execution list_budgets list_quotas"),
     *_all(Role.READ, Bound.OWN, "where", "find_executions"),
     *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits"),
     *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits"),
@@ -126,7 +131,19 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token"),
     *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule forget_task"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution", again=False),
+    *_all(Role.OPERATE, Bound.EXECUTION, "execution", "move_execution release_execution"),
+    *_all(
+        Role.OPERATE,
+        Bound.EXECUTION,
+        "execution",
+        "delete_execution restart_from_step",
+        again=False,
+    ),
+    *_all(Role.OPERATE, Bound.OWN, "args.where", "start_bulk", again=False),
+    *_all(Role.OPERATE, Bound.OWN, "namespace", "list_bulk"),
+    *_all(Role.OPERATE, Bound.BULK, "job_id", "read_bulk stop_bulk"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "deliver_approval_signal"),
     *_all(
         Role.OPERATE,
         Bound.EXECUTION,

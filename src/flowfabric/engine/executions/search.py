@@ -21,8 +21,8 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.search_filter import ENDED_STATES, FAILED_STATES, Position
-from flowfabric.engine.snapshots import load_rows
-from flowfabric.ids import FLOW_PARTITIONS, partition_of
+from flowfabric.engine.snapshots import load_one, load_rows
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
 from flowfabric.model.search import (
     MAX_PAGE,
@@ -33,7 +33,7 @@ from flowfabric.model.search import (
     ExecutionSummary,
 )
 from flowfabric.model.state import PublicState
-from flowfabric.store.port import AnyMatch, Count, Find, Match, Scan, ScanAll
+from flowfabric.store.port import AnyMatch, Count, Find, Get, Match, Scan, ScanAll
 from flowfabric.store.single_flight import SingleFlight, seen
 
 BY = ("created_at_ms", "execution_id")
@@ -76,12 +76,24 @@ class Search:
         """One page of the executions that match, the newest first. A cursor leads to the next page,
         also where a page holds fewer than `limit`.
         """
+        return await self.find_matching(where, limit, cursor, oldest_first=oldest_first)
+
+    async def find_matching(
+        self,
+        where: ExecutionFilter,
+        limit: int,
+        cursor: str | None,
+        *,
+        oldest_first: bool,
+        also: Sequence[Match] = (),
+    ) -> Page[ExecutionSummary]:
+        """As `find_executions`, with further conditions on columns."""
         where = search_filter.checked(where)
         size = validation.limit(limit, MAX_PAGE)
         after = None if cursor is None else search_filter.parse_cursor(cursor)
         if size == 0:
             return Page([])
-        matches = search_filter.matches_of(where)
+        matches = (*search_filter.matches_of(where), *also)
         query = _Query(matches, after, size, not oldest_first)
         sources = await self._sources(where)
         if sources is not None:
@@ -92,6 +104,13 @@ class Search:
             flows = [where.flow] if where.flow else await self._flows_of(where)
             query = query.narrowed(Match("flow_id", "in", tuple(flows)))
         return await self._walked(query, where)
+
+    async def read_execution_summary(self, execution: ExecutionId) -> ExecutionSummary | None:
+        """What a listing shows of one execution."""
+        key = execution_id(execution).key
+        return await load_one(
+            self._store, Get("ff_exec_core", key, SUMMARY_COLUMNS), ExecutionSummary
+        )
 
     async def count_executions(self, namespace: str | None = None) -> Counted:
         """All executions by namespace, lane, task and state, at most two seconds old."""

@@ -46,7 +46,7 @@ class Replays:
 
         replayed: Replayed = await self._core.decide(ident, rule, groups=True)
         if replayed.public_state is PublicState.WAITING_CHILDREN:
-            await self._resolve_ended_upstreams(ident)
+            await self.resolve_ended_upstreams(ident)
         return replayed
 
     async def _upstreams(self, ident: ExecutionId) -> tuple[list[UUID], set[UUID]]:
@@ -66,7 +66,7 @@ class Replays:
         stored, flow = (await self._store.load(reads)).rows
         return (wanted if flow else []), {upstream for (upstream,) in stored}
 
-    async def _resolve_ended_upstreams(self, ident: ExecutionId) -> None:
+    async def resolve_ended_upstreams(self, ident: ExecutionId) -> None:
         """An upstream that ended before the replay does not end again: its end is counted now."""
         inbound = await load_inbound_edges(self._store, ident)
         waiting = [edge for edge in inbound if edge.is_open]

@@ -19,10 +19,11 @@ from flowfabric.engine.leases.facts import LeaseCache, check_granted
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_maintenance import BudgetMaintenance
 from flowfabric.engine.limits.budget_reads import load_budget, load_for_reports, load_ledger
+from flowfabric.engine.limits.limit_page import limit_page
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model import budget as model
-from flowfabric.model.execution import Execution
+from flowfabric.model.execution import Execution, Page
 from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy
 from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.plan import Applied, Plan
@@ -271,6 +272,12 @@ class Budgets:
             _optional_text(policy.next_reset_at_ms),
             str(policy.created_at_ms),
         )
+
+    async def list_budgets(
+        self, namespace: str | None = None, cursor: UUID | None = None, limit: int = 100
+    ) -> Page[UUID]:
+        """The ids of budgets in order, behind the cursor. `get_budget_status` reads one."""
+        return await limit_page(self._store, "budgets", namespace, cursor, limit)
 
     async def read_budget_usage_and_limits(self, budget_id: UUID) -> model.UsageAndLimits:
         """Empty for a budget that does not exist."""

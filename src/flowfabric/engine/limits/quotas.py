@@ -12,6 +12,7 @@ from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
 from flowfabric.engine.core import Core
 from flowfabric.engine.flows.snapshots import load_flow
+from flowfabric.engine.limits.limit_page import limit_page
 from flowfabric.engine.snapshots import behind, full_page, load_one, pages
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
@@ -66,6 +67,12 @@ class Quotas:
     async def read_quota_policy_limits(self, quota_policy_id: UUID) -> model.QuotaLimits | None:
         quota = await self.quota(validation.limit_id(quota_policy_id, "quota_policy_id"))
         return None if quota is None else quotas.limits_of(quota)
+
+    async def list_quotas(
+        self, namespace: str | None = None, cursor: UUID | None = None, limit: int = 100
+    ) -> Page[UUID]:
+        """The ids of quotas in order, behind the cursor. `read_quota_policy_limits` reads one."""
+        return await limit_page(self._store, "quotas", namespace, cursor, limit)
 
     async def close_quota(self, quota_policy_id: UUID, until_ms: int) -> None:
         """Admits nothing before `until_ms`, as an upstream asks with Retry-After."""

@@ -110,6 +110,20 @@ class Retention:
             trimmed += len(members[key]) if isinstance(answer, Applied) else 0
         return trimmed
 
+    async def removable(
+        self, ended: Sequence[Execution]
+    ) -> tuple[list[Execution], dict[tuple[int, UUID], Flow]]:
+        """Those of some ended executions that nothing unfinished may read, and the flows that have
+        no other members than these.
+        """
+        held = await self._held([e for e in ended if e.flow_id is not None])
+        free = [e for e in ended if e.id not in held]
+        members: dict[tuple[int, UUID], list[Execution]] = {}
+        for each in free:
+            if each.flow_id is not None:
+                members.setdefault((each.partition_key, each.flow_id), []).append(each)
+        return free, await self._last_of(members)
+
     async def _last_of(
         self, members: dict[tuple[int, UUID], list[Execution]]
     ) -> dict[tuple[int, UUID], Flow]:

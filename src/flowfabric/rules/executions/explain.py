@@ -53,7 +53,7 @@ def looks_ahead(execution: Execution) -> bool:
 
 def _unknown() -> list[Reason]:
     says = "its columns contradict each other; no rule writes this combination"
-    return [Reason(Why.UNKNOWN, says, "flowfabric verify URL")]
+    return [Reason(Why.UNKNOWN, says, "flowfabric verify --db URL")]
 
 
 def _ready(looked: Looked) -> list[Reason]:
@@ -91,7 +91,7 @@ def _unrouted(looked: Looked) -> list[Reason]:
         own = Reason(
             Why.WAITING_FOR_LOCALITY_MATCH,
             f"it waits for a worker near its data{tail(execution.blocking_detail)}",
-            f'await engine.unblock_execution("{execution.id}")',
+            f"flowfabric release {execution.id.uuid}",
             execution.last_transition_at,
         )
     else:
@@ -123,7 +123,7 @@ def _running(looked: Looked) -> list[Reason]:
     says = f"{who} runs attempt {holder.attempt_index + 1}, started{ago(now, holder.since_ms)}"
     says += f"; progress: {', '.join(done)}" if done else ""
     says += f"; its lease expires{coming(now, until)} unless renewed"
-    hint = "wait; if the worker is gone, revoke_lease makes the execution claimable"
+    hint = f"wait; if the worker is gone: flowfabric revoke {execution.id.uuid}"
     return [Reason(Why.RUNNING, says, hint, holder.since_ms, until, holder)]
 
 
@@ -156,13 +156,13 @@ def _holder(execution: Execution) -> Holder:
 
 
 _ENDS = {
-    "success": ("it completed", "await engine.get_execution_result(...)"),
-    "failed": ("it failed", "fix the cause, then replay_execution"),
-    "cancelled": ("it was cancelled", "replay_execution starts it again"),
-    "expired": ("it expired", "replay_execution starts it again"),
+    "success": ("it completed", "flowfabric result {0}"),
+    "failed": ("it failed", "fix the cause, then: flowfabric retry {0}"),
+    "cancelled": ("it was cancelled", "to start it again: flowfabric replay {0}"),
+    "expired": ("it expired", "to start it again: flowfabric retry {0}"),
     "skipped": (
         "it was skipped, because its dependencies cannot be met,",
-        "replay_execution, after its upstream executions were replayed",
+        "after its upstream executions were replayed: flowfabric replay {0}",
     ),
 }
 
@@ -177,7 +177,8 @@ def _ended(looked: Looked) -> list[Reason]:
     elif outcome != "success":
         why = clipped(execution.failure_reason)
     says += f"{ago(looked.now_ms, at)}{f' by {by}' if by else ''}{tail(why)}"
-    return [Reason(Why.ENDED, says, hint, at, facts=Outcome(outcome, why, at, by))]
+    facts = Outcome(outcome, why, at, by)
+    return [Reason(Why.ENDED, says, hint.format(execution.id.uuid), at, facts=facts)]
 
 
 EXPLAINED: Mapping[str, Explainer] = {

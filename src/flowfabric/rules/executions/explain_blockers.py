@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from flowfabric.model import explanation as model
@@ -54,7 +55,7 @@ def _lane(looked: model.Looked) -> model.Reason:
     return model.Reason(
         code,
         f"lane `{lane.lane_id}` {says}, since{say.ago(looked.now_ms, lane.updated_at_ms)}",
-        f'await engine.resume_lane("{lane.lane_id}")',
+        f"flowfabric lanes resume {shlex.quote(lane.lane_id)}",
         lane.updated_at_ms,
         facts=model.HeldLane(lane.lane_id, lane.state),
     )
@@ -163,7 +164,7 @@ def queued(looked: model.Looked) -> model.Reason:
     """Nothing blocks the execution: it waits for its turn, or for a worker to start."""
     execution, there, can = looked.execution, serving(looked), able(looked)
     code, says = model.Why.WAITING_FOR_WORKER, f"{say.counted(len(can), 'live worker')} can run it"
-    hint = "wait, start more workers, or move it ahead with change_priority"
+    hint = "wait, start more workers, or move it ahead with `flowfabric priority`"
     if not there:
         code = model.Why.NO_LIVE_WORKER
         says = f"no live worker is registered for lane `{execution.lane_id}`"

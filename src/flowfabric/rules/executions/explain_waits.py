@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from flowfabric.model.explanation import MAX_LISTED, Failure, Looked, Parents, Reason, Wait, Why
 from flowfabric.model.flow import stored_edge_policy
@@ -89,7 +90,7 @@ def parents(looked: Looked) -> Reason:
     if named or more:
         unfinished = say.listed(named, more) if named else say.counted(more, "parent")
         says = f"it waits for {_wanted(facts)}; unfinished: {unfinished}"
-        hint = f"flowfabric why '{seen[0].execution_id}'" if seen else "flowfabric flow show"
+        hint = f"flowfabric why {seen[0].execution_id.uuid}" if seen else "flowfabric flow show"
     else:
         says = "all its parents have ended, and it is about to be unblocked"
         hint = say.NOTHING_TO_DO
@@ -109,7 +110,7 @@ def suspended(looked: Looked) -> Reason:
     code = Why(execution.blocking_reason)
     what = _ASKED.get(execution.blocking_reason, "a signal")
     if wait is None:
-        hint = "await engine.resume_execution(...)"
+        hint = f"flowfabric cancel {execution.id.uuid}"
         return Reason(code, f"it waits for {what}", hint, execution.last_transition_at)
     needs = still_needed(conditions.decode(wait.condition), tuple(json.loads(wait.satisfied_set)))
     says = f"it waits for {what}, requested{say.ago(now, wait.suspended_at_ms)}"
@@ -127,11 +128,11 @@ def suspended(looked: Looked) -> Reason:
 
 def _answer(looked: Looked) -> str:
     if not looked.waitpoints:
-        return f'await engine.resume_execution("{looked.execution.id}")'
+        return f"flowfabric cancel {looked.execution.id.uuid}"
     asked = looked.waitpoints[0]
     names = [name for name in asked.signal_names if not name.startswith("__")]
-    named = f" --name '{say.clipped(names[0])}'" if names else ""
-    return f"flowfabric signal '{looked.execution.id}' {asked.waitpoint_id} URL{named}"
+    named = f" --name {shlex.quote(say.clipped(names[0]))}" if names else ""
+    return f"flowfabric signal {looked.execution.id.uuid} {asked.waitpoint_id}{named}"
 
 
 def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> list[str]:
@@ -165,7 +166,7 @@ def _signal(name: str | None) -> str:
 def blocked(looked: Looked) -> Reason:
     execution = looked.execution
     since, why = execution.last_transition_at, say.tail(execution.blocking_detail)
-    code, hint = Why(execution.blocking_reason), f'await engine.unblock_execution("{execution.id}")'
+    code, hint = Why(execution.blocking_reason), f"flowfabric release {execution.id.uuid}"
     if code is Why.PAUSED_BY_FLOW_CANCEL:
         says = f"its flow was cancelled before it started, so it will not run{why}"
         return Reason(code, says, "nothing to do", since)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from flowfabric import errors
 from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model import execution as model
+from flowfabric.model.bulk import Why
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Update, Wake
 from flowfabric.rules import fragments as f
@@ -38,10 +37,12 @@ _CLOSED = (
 _REVOKED = f.held_event("revoked", "cancelled", at=Arg("now"))
 
 
-def _cancel_forms(names: tuple[str, str, str], *events: Insert) -> Endings:
+def _cancel_forms(
+    names: tuple[str, str, str], *events: Insert, leased: str = "cancel_leased"
+) -> Endings:
     done = (*events, f.completion_event("cancelled", at=Arg("now")))
     raised: f.Columns = {"lease_epoch": Add(1)}
-    return end_forms(("cancel_leased", *names), _CANCELLED, _CLOSED, _REVOKED, done, raised=raised)
+    return end_forms((leased, *names), _CANCELLED, _CLOSED, _REVOKED, done, raised=raised)
 
 
 CANCEL = _cancel_forms(("cancel_interrupted", "cancel_between_attempts", "cancel_pending"))
@@ -49,6 +50,12 @@ CANCEL_MEMBER = _cancel_forms(
     ("cancel_interrupted_member", "cancel_member_between_attempts", "cancel_pending_member"),
     _REVOKED,
 )._replace(leased=CANCEL.leased)
+CANCEL_BY_JOB = _cancel_forms(
+    ("job_cancel_interrupted", "job_cancel_between_attempts", "job_cancel_pending"),
+    f.operator_event("cancelled", Arg("details")),
+    leased="job_cancel_leased",
+)
+"""With an operator event that names the bulk job."""
 
 
 def cancel(snapshot: Snapshot, args: model.CancelExecutionArgs) -> Decision:
@@ -84,16 +91,31 @@ def cancel_plan(
     `always_revoked`: the event of a revoked lease is written without a lease too.
     """
     form = (CANCEL_MEMBER if always_revoked else CANCEL).form(execution)
-    return form(
+    return form(**_cancel_values(execution, reason, by, now_ms))
+
+
+def cancel_by_job(execution: model.Execution, why: Why, now_ms: int) -> Decision:
+    """Cancels an execution that has not ended, on behalf of a bulk job."""
+    if is_ended(execution):
+        return Return()
+    form = CANCEL_BY_JOB.form(execution)
+    values = _cancel_values(execution, why.reason, OPERATOR_OVERRIDE, now_ms)
+    return Commit(form(**values, details=f.details(why)))
+
+
+def _cancel_values(
+    execution: model.Execution, reason: str, by: str, now_ms: int
+) -> dict[str, object]:
+    return {
         **f.named(execution),
         **f.lease_of(execution),
-        now=now_ms,
-        reason=reason,
-        source=by,
-        lease_epoch=execution.lease_epoch,
-        attempt_index=execution.attempt_index,
-        attempt_reason=f"cancelled: {reason}",
-    )
+        "now": now_ms,
+        "reason": reason,
+        "source": by,
+        "lease_epoch": execution.lease_epoch,
+        "attempt_index": execution.attempt_index,
+        "attempt_reason": f"cancelled: {reason}",
+    }
 
 
 def _stale(
@@ -112,6 +134,7 @@ def _stale(
     return None
 
 
+_NOT_TOLD = Why()
 CHANGE_PRIORITY = Form(
     "change_priority",
     Update(
@@ -140,16 +163,16 @@ SWEEP_DELAYED = Form(
 )
 
 
-def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -> Decision:
+def change_priority(
+    snapshot: Snapshot, new_priority: int, now_ms: int | None, why: Why = _NOT_TOLD
+) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Reject(errors.NotFound("execution"))
     if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now":
         return Reject(errors.Contention(errors.ContentionKind.EXECUTION_NOT_ELIGIBLE))
     priority = clamp_priority(new_priority)
-    details = json.dumps(
-        {"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":")
-    )
+    details = f.details(why, old_priority=execution.priority, new_priority=priority)
     now = snapshot.now_ms if now_ms is None else now_ms
     plan = CHANGE_PRIORITY(**f.named(execution), priority=priority, details=details, now=now)
     return Commit(plan, model.Changed(execution.id))

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
-from flowfabric.errors import Corruption, EngineError, NotFound, StateError, StateKind
+from msgspec import Struct
+
+from flowfabric.errors import Corruption, EngineError, NotFound, StateError, StateKind, invalid
+from flowfabric.model.bulk import Restarted, Why
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
-from flowfabric.plan import Add, After, Arg, Before, Form, Update, UpdateMany, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Arg,
+    Before,
+    Cond,
+    Delete,
+    Form,
+    Update,
+    UpdateMany,
+    Wake,
+)
 from flowfabric.rules import fragments as f
 from flowfabric.rules.columns import by_row, from_args
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
 from flowfabric.rules.flows.flow_forms import FLOW
 from flowfabric.rules.flows.wait_children import reset_groups
 from flowfabric.rules.states import entering, is_ended
+from flowfabric.rules.workers.steps import STEP
 
 DEFAULT_MAX_REPLAYS = 10
+MAX_SHOWN = 10
 
 _RESTART: f.Columns = {
     **f.MOVED_AT_ARG,
@@ -93,39 +109,102 @@ def replay(
     now_ms: int | None,
     reason: str | None = None,
     requested_by: str | None = None,
+    job_id: UUID | None = None,
 ) -> Decision:
+    """`job_id`: a bulk job, which the operator event names with its requester and reason."""
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
     refused = _not_replayable(execution)
     if refused is not None:
         return Reject(refused)
+    why = Why() if job_id is None else Why(requested_by or "", reason or "", job_id)
     now = snapshot.now_ms if now_ms is None else now_ms
-    deadline, origin = _rearmed(execution, now)
-    skipped = execution.flow_id is not None and (
+    values = _values(snapshot, execution, attempt_id, now) | {
+        "replay_reason": reason,
+        "replay_requested_by": requested_by,
+    }
+    if not _was_skipped(snapshot, execution):
+        plan = REPLAY(**values, details=f.details(why, branch="normal"))
+        return Commit(plan, Replayed(PublicState.WAITING))
+    reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
+    details = f.details(why, branch="skipped_flow_member", groups_reset=len(reset))
+    detail = f"{unsatisfied} dep(s) unsatisfied after replay"
+    plan = REPLAY_SKIPPED(**values, details=details, blocking_detail=detail)
+    return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
+
+
+RESTART = Form(
+    "restart_from_step",
+    Update(f.EXEC, f.UNCHANGED, {**_RESTART, **entering("READY")}),
+    _REOPEN_ATTEMPT,
+    _REOPEN_FLOW,
+    Delete(STEP, (*f.THIS_ROW, Cond("position", ">=", Arg("position")))),
+    f.operator_event("replayed", Arg("details")),
+    Wake("ready", After("lane_id")),
+    Wake("deadline", at=After("deadline_at_ms")),
+)
+
+
+class RestartSnapshot(Struct, frozen=True):
+    """An execution, and the positions and names of its recorded steps.
+
+    The steps cannot change before the commit: they are recorded under a lease, and the execution
+    has ended.
+    """
+
+    snapshot: Snapshot
+    steps: Sequence[tuple[int, str]]
+
+
+def restart(
+    found_rows: RestartSnapshot, step: str | int, *, attempt_id: UUID, why: Why
+) -> Decision:
+    """Replays an execution whose steps from one step on run again."""
+    snapshot, steps = found_rows.snapshot, found_rows.steps
+    execution = snapshot.execution
+    if execution is None:
+        return Reject(NotFound("execution"))
+    refused = _not_replayable(execution)
+    if refused is not None:
+        return Reject(refused)
+    found = [each for each in steps if step in each]
+    if not found:
+        return Reject(NotFound("step", repr(step)))
+    if len(found) > 1:
+        positions = ", ".join(str(position) for position, _ in found[:MAX_SHOWN])
+        return Reject(invalid("step", f"one of the positions of {step!r}: {positions}", step))
+    ((position, name),) = found
+    dropped = sum(each >= position for each, _ in steps)
+    values = _values(snapshot, execution, attempt_id, snapshot.now_ms) | {
+        "replay_reason": why.reason or None,
+        "replay_requested_by": why.requested_by or None,
+    }
+    facts = {"from_step": name, "from_position": position, "dropped_steps": dropped}
+    details = f.details(why, branch="restart", **facts)
+    plan = RESTART(**values, position=position, details=details)
+    return Commit(plan, Restarted(execution.id, position, dropped))
+
+
+def _was_skipped(snapshot: Snapshot, execution: Execution) -> bool:
+    return execution.flow_id is not None and (
         execution.terminal_outcome == "skipped"
         or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
     )
-    values = {
+
+
+def _values(
+    snapshot: Snapshot, execution: Execution, attempt_id: UUID, now: int
+) -> dict[str, object]:
+    deadline, origin = _rearmed(execution, now)
+    return {
         **f.named(execution),
         "now": now,
         "attempt_id": None if snapshot.attempt is None else attempt_id,
-        "replay_reason": reason,
-        "replay_requested_by": requested_by,
         "deadline_at_ms": deadline,
         "deadline_origin": origin,
         "raw_fields": _counted(execution),
     }
-    if not skipped:
-        plan = REPLAY(**values, details='{"branch":"normal"}')
-        return Commit(plan, Replayed(PublicState.WAITING))
-    reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
-    details = json.dumps(
-        {"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":")
-    )
-    detail = f"{unsatisfied} dep(s) unsatisfied after replay"
-    plan = REPLAY_SKIPPED(**values, details=details, blocking_detail=detail)
-    return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 
 def _not_replayable(execution: Execution) -> StateError | None:

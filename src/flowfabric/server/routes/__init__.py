@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowfabric.server.route import Route
 from flowfabric.server.routes import (
     approvals,
+    bulk,
     engine,
     executions,
     flows,
@@ -19,6 +20,7 @@ from flowfabric.server.routes import (
 ROUTES: tuple[Route, ...] = (
     *health.routes.all,
     *executions.routes.all,
+    *bulk.routes.all,
     *waitpoints.routes.all,
     *streams.routes.all,
     *flows.routes.all,

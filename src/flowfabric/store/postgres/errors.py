@@ -105,7 +105,9 @@ def as_engine_error(error: BaseException) -> BaseException:
     if state == "57014":
         return TimedOut("postgres statement", _first_line(error))
     if state in ("42P01", "42703"):
-        return Unavailable(f"schema_version: {_first_line(error)}; run `flowfabric migrate URL`")
+        return Unavailable(
+            f"schema_version: {_first_line(error)}; run `flowfabric migrate --db URL`"
+        )
     if state == _READ_ONLY:
         text = "the server only allows reading (a replica?); connect to the primary"
         return TransportError("postgres", text, backend_kind="other")

@@ -180,7 +180,7 @@ async def check_schema(connection: asyncpg.Connection) -> None:
         found = f"at {max(known)}" if known else "without a FlowFabric schema"
         raise Unavailable(
             f"schema_version: the database is {found} and needs {missing[0]}; "
-            "run `flowfabric migrate URL`"
+            "run `flowfabric migrate --db URL`"
         )
 
 

@@ -634,6 +634,26 @@ CREATE TABLE ff_schedule (
     PRIMARY KEY (namespace, name)
 );
 
+CREATE TABLE ff_bulk_job (
+    job_id uuid NOT NULL,
+    namespace text COLLATE "C",
+    action text COLLATE "C" NOT NULL,
+    args json NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'running',
+    cursor text COLLATE "C",
+    matched bigint NOT NULL DEFAULT 0,
+    changed bigint NOT NULL DEFAULT 0,
+    skipped bigint NOT NULL DEFAULT 0,
+    refused bigint NOT NULL DEFAULT 0,
+    errors json NOT NULL DEFAULT '[]',
+    follow_ups json NOT NULL DEFAULT '[]',
+    created_at_ms bigint NOT NULL,
+    updated_at_ms bigint NOT NULL,
+    ended_at_ms bigint,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (job_id)
+);
+
 CREATE TABLE ff_leader (
     name text COLLATE "C" NOT NULL,
     holder text COLLATE "C" NOT NULL,
@@ -725,6 +745,12 @@ CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_
 CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
 
 CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
+
+CREATE INDEX ff_bulk_job_bulk_jobs_idx ON ff_bulk_job (created_at_ms, job_id);
+
+CREATE INDEX ff_bulk_job_bulk_running_idx ON ff_bulk_job (updated_at_ms, job_id) WHERE state = 'running';
+
+CREATE INDEX ff_bulk_job_bulk_ended_idx ON ff_bulk_job (ended_at_ms, job_id) WHERE ended_at_ms IS NOT NULL;
 
 CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
 

@@ -1,0 +1,1 @@
+"""Bulk actions, and the operator actions that they repeat."""

@@ -1,0 +1,314 @@
+"""Bulk actions as durable jobs.
+
+A job walks its matches from the oldest to the newest. Each page is one commit: the changes, each
+guarded by the version that was checked against the filter, and the cursor and the counts of the
+job. So a page that is repeated after a crash changes nothing twice, and two processes can run one
+job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from flowfabric.engine import validation
+from flowfabric.engine.bulk.page_actions import PAGE_SIZE, PAGE_SIZES, Decisions, PageActions
+from flowfabric.engine.bulk.recheck import Recheck
+from flowfabric.engine.core import Core
+from flowfabric.engine.executions import search_filter
+from flowfabric.engine.executions.lanes import Lanes
+from flowfabric.engine.executions.search import Search
+from flowfabric.engine.flows.replay import Replays
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.errors import EngineError, NotFound, TransportError, invalid
+from flowfabric.ids import ExecutionId, lane_id, time_ordered_uuid
+from flowfabric.model.bulk import (
+    MAX_PAGES,
+    BulkAction,
+    BulkArgs,
+    BulkJob,
+    BulkState,
+    JobRow,
+    Why,
+)
+from flowfabric.model.execution import Execution, Page
+from flowfabric.model.search import ExecutionFilter, ExecutionSummary
+from flowfabric.model.state import PublicState
+from flowfabric.plan import Applied, Plan
+from flowfabric.rules.bulk import jobs, matching
+from flowfabric.rules.decision import Commit, Decision, Reject
+from flowfabric.rules.executions.create import clamp_priority
+from flowfabric.rules.executions.moves import RELEASABLE
+from flowfabric.store.port import Find, Get, GetAll, Match, Scan
+
+MAX_LISTED = 1_000
+MAX_TRIES = 10
+FULL_TRIES = 2
+"""Behind so many refusals, a page is cut in half for each further one."""
+FIRST_PAUSE_S = 0.002
+_LISTED_BY = ("created_at_ms", "job_id")
+_COLUMNS = JobRow.__struct_fields__
+_ALSO = {BulkAction.RELEASE: (Match("eligibility_state", "in", RELEASABLE),)}
+"""What an action needs beyond a state."""
+
+
+class _Work(Struct, frozen=True):
+    """A job, with its arguments as they apply to executions."""
+
+    row: JobRow
+    args: BulkArgs
+    where: ExecutionFilter
+    why: Why
+
+    @property
+    def also(self) -> tuple[Match, ...]:
+        return _ALSO.get(self.args.action, ())
+
+
+class _Outcome(Struct, frozen=True):
+    """What a page commits, and what becomes of its executions."""
+
+    plans: list[Plan]
+    counted: jobs.Counted
+    changed: list[Execution]
+
+
+class BulkActions:
+    def __init__(
+        self, core: Core, search: Search, lanes: Lanes, replays: Replays, actions: PageActions
+    ) -> None:
+        self._core, self._store = core, core.store
+        self._search, self._lanes, self._replays = search, lanes, replays
+        self._actions = actions
+
+    # ---- jobs
+
+    async def start_bulk(self, args: BulkArgs) -> BulkJob:
+        """Stores a job, which the background loop or `run_bulk` carries out."""
+        checked = await self._checked(args)
+        job_id = time_ordered_uuid()
+        await self._store.commit(jobs.create_job(job_id, checked))
+        return jobs.shown(await self._row(job_id))
+
+    async def read_bulk(self, job_id: UUID) -> BulkJob | None:
+        """A job with its progress. Ended jobs are kept for seven days."""
+        row = await self._load(validation.flow_id(job_id, "job_id"))
+        return None if row is None else jobs.shown(row)
+
+    async def list_bulk(
+        self, namespace: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[BulkJob]:
+        """Jobs, the newest first; those of one namespace, or all."""
+        wanted = validation.optional_namespace(namespace)
+        size = validation.limit(limit, MAX_LISTED)
+        after = None if cursor is None else search_filter.parse_cursor(cursor)
+        if size == 0:
+            return Page([])
+        read = Find(
+            "bulk_jobs",
+            _LISTED_BY,
+            _COLUMNS,
+            () if wanted is None else (Match("namespace", "=", wanted),),
+            descending=True,
+            after=after,
+            limit=size + 1,
+            examine=MAX_LISTED,
+        )
+        (rows,) = (await self._store.load((read,))).rows
+        found = [JobRow(*row[1:]) for row in rows if row[0]]
+        page = found[:size]
+        last = page[-1] if len(found) > size else None
+        if last is None and rows and not rows[-1][0]:
+            last = JobRow(*rows[-1][1:])
+        position = None if last is None else (last.created_at_ms, last.job_id)
+        return Page(
+            [jobs.shown(row) for row in page],
+            None if position is None else search_filter.cursor_text(position),
+        )
+
+    async def stop_bulk(self, job_id: UUID) -> BulkJob:
+        """Stops a job behind the page that is being committed. An ended job stays as it is."""
+        checked = validation.flow_id(job_id, "job_id")
+        await self._store.commit(jobs.stop(checked))
+        return jobs.shown(await self._row(checked))
+
+    async def forget_bulk_jobs(self, limit: int = 100) -> int:
+        """Removes jobs that ended more than seven days ago; returns how many."""
+        size = validation.limit(limit, MAX_LISTED)
+        upto = await self._store.now_ms() - jobs.KEPT_MS
+        scan = Scan("bulk_ended", upto=upto, limit=size, columns=("job_id",))
+        return await self._core.commit_each(
+            jobs.forget(await load_all(self._store, scan, lambda job_id: job_id))
+        )
+
+    async def running_bulk_jobs(self, limit: int = 100) -> list[UUID]:
+        """Jobs that have not ended, those that have waited longest first."""
+        size = validation.limit(limit, MAX_LISTED)
+        scan = Scan("bulk_running", limit=size, columns=("job_id",))
+        return await load_all(self._store, scan, lambda job_id: job_id)
+
+    async def _checked(self, args: BulkArgs) -> BulkArgs:
+        validation.instance(args, BulkArgs)
+        try:
+            action = BulkAction(args.action)
+        except ValueError:
+            raise invalid("action", f"one of {', '.join(BulkAction)}", args.action) from None
+        validation.text(args.requested_by, "requested_by")
+        validation.text(args.reason, "reason")
+        made: dict[str, Any] = {"action": action, "where": search_filter.checked(args.where)}
+        if args.priority is not None:
+            made["priority"] = clamp_priority(
+                validation.whole(args.priority, "priority", -(2**31), 2**31 - 1)
+            )
+        if args.lane is not None:
+            made["lane"] = lane_id(args.lane, "lane")
+        checked = structs.replace(args, **made)
+        refused = matching.check(checked)
+        if refused is not None:
+            raise refused
+        if checked.lane is not None:
+            await self._lanes.register(checked.lane, "bulk_action")
+        return checked
+
+    # ---- pages
+
+    async def run_bulk(self, job_id: UUID, pages: int = 1) -> BulkJob:
+        """Runs up to so many pages of a job; returns the job behind them."""
+        checked = validation.flow_id(job_id, "job_id")
+        for _ in range(validation.whole(pages, "pages", 1, MAX_PAGES)):
+            row = await self._row(checked)
+            if row.state != BulkState.RUNNING:
+                break
+            await self._run_page(_work(row))
+        return jobs.shown(await self._row(checked))
+
+    async def _run_page(self, work: _Work) -> None:
+        for ident in jobs.follow_ups_of(work.row):
+            await self._replays.resolve_ended_upstreams(ident)
+        page = await self._search.find_matching(
+            work.where,
+            PAGE_SIZES.get(work.args.action, PAGE_SIZE),
+            work.row.cursor,
+            oldest_first=True,
+            also=work.also,
+        )
+        size, why = len(page.items), ""
+        for tries in range(1, MAX_TRIES + 1):
+            part = page.items[:size]
+            cursor = page.next_cursor if size == len(page.items) else _cursor(part[-1])
+            last = why if tries == MAX_TRIES else ""
+            outcome = await self._outcome(work, part, refused_for=last)
+            try:
+                if await self._commit(work, outcome, cursor, part):
+                    return
+                why = "the execution kept changing"
+            except EngineError as error:
+                if isinstance(error, TransportError) or not part or last:
+                    raise
+                why = str(error)
+            if tries >= FULL_TRIES:
+                size = max(size // 2, 1)
+            await asyncio.sleep(FIRST_PAUSE_S * tries)
+
+    async def _commit(
+        self,
+        work: _Work,
+        outcome: _Outcome,
+        cursor: str | None,
+        part: Sequence[ExecutionSummary],
+    ) -> bool:
+        """Commits a page with its cursor; False when an execution has changed meanwhile."""
+        if outcome.counted.follow_ups and cursor is None:
+            cursor = _cursor(part[-1])
+        after = jobs.advanced(work.row, cursor, outcome.counted)
+        plans = [jobs.advance(work.row, after), *outcome.plans]
+        answer = await self._store.commit_together(plans)
+        if not isinstance(answer, Applied):
+            return answer.plan == 0
+        ended = [plan for plan in outcome.plans if plan.form.ends]
+        alone = {e.execution_id for e in outcome.changed if _has_no_dependants(e)}
+        told = [plan for plan in ended if _uuid(plan) not in alone]
+        await self._core.after_commit(told, [answer] * len(told))
+        return True
+
+    async def _outcome(
+        self, work: _Work, part: Sequence[ExecutionSummary], *, refused_for: str
+    ) -> _Outcome:
+        """Decides about executions as they are now, or refuses them for a reason."""
+        idents = [found.id for found in part]
+        read = GetAll("ff_exec_core", [ident.key for ident in idents], CORE_COLUMNS)
+        loaded = await self._store.load((read,)) if idents else None
+        rows = [] if loaded is None else loaded.rows[0]
+        recheck = Recheck(work.where, work.also)
+        executions = [each for each in map(from_core_row, rows) if recheck.holds(each)]
+        if not executions or loaded is None:
+            return _Outcome([], jobs.Counted(skipped=len(idents)), [])
+        if refused_for:
+            errors = tuple(f"{each.id}: {refused_for}" for each in executions)
+            skipped = len(idents) - len(executions)
+            return _Outcome([], jobs.Counted(skipped=skipped, errors=errors), [])
+        action = self._actions.action(work.args, work.why)
+        decisions = await action.decide(executions, loaded.now_ms)
+        return _outcome_of(work, idents, executions, decisions)
+
+    async def _row(self, job_id: UUID) -> JobRow:
+        row = await self._load(job_id)
+        if row is None:
+            raise NotFound("bulk_job", job_id)
+        return row
+
+    async def _load(self, job_id: UUID) -> JobRow | None:
+        return await load_one(self._store, Get(jobs.JOB, (job_id,), _COLUMNS), JobRow)
+
+
+def _work(row: JobRow) -> _Work:
+    args = jobs.args_of(row)
+    bounds = [at for at in (args.where.created_before, row.created_at_ms + 1) if at is not None]
+    where = structs.replace(args.where, state=matching.states_of(args), created_before=min(bounds))
+    return _Work(row, args, where, Why(args.requested_by, args.reason, row.job_id))
+
+
+def _outcome_of(
+    work: _Work,
+    idents: Sequence[ExecutionId],
+    executions: Sequence[Execution],
+    decisions: Decisions,
+) -> _Outcome:
+    plans: list[Plan] = []
+    changed: list[Execution] = []
+    errors: list[str] = []
+    follow_ups: list[ExecutionId] = []
+    for each in executions:
+        decision: Decision = decisions[each.id]
+        if isinstance(decision, Reject):
+            errors.append(f"{each.id}: {decision.error}")
+        elif isinstance(decision, Commit):
+            plans += (*decision.first, decision.plan)
+            changed.append(each)
+            if getattr(decision.result, "public_state", "") == PublicState.WAITING_CHILDREN:
+                follow_ups.append(each.id)
+    skipped = len(idents) - len(changed) - len(errors)
+    if work.args.dry_run:
+        return _Outcome([], jobs.Counted(0, skipped, tuple(errors), would_change=len(changed)), [])
+    plans.sort(key=lambda plan: plan.form.name)
+    counted = jobs.Counted(len(changed), skipped, tuple(errors), tuple(follow_ups))
+    return _Outcome(plans, counted, changed)
+
+
+def _has_no_dependants(execution: Execution) -> bool:
+    """Without a flow, and without an attempt that could have started children."""
+    return execution.flow_id is None and execution.total_attempt_count == 0
+
+
+def _uuid(plan: Plan) -> UUID:
+    found = plan.values[plan.form.args.index("execution_id")]
+    assert isinstance(found, UUID)
+    return found
+
+
+def _cursor(found: ExecutionSummary) -> str:
+    return search_filter.cursor_text((found.created_at, found.execution_uuid))
