@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from flowfabric.cli import (
     actions,
@@ -21,7 +22,9 @@ from flowfabric.cli import (
     runs,
     server,
     signal,
+    submit,
     tail,
+    tasks,
     verify,
     why,
     worker,
@@ -32,9 +35,9 @@ from flowfabric.cli.text import console
 NAMES = {"help_option_names": ["-h", "--help"]}
 
 
-def group(title: str) -> typer.Typer:
+def group(title: str, kind: type[TyperGroup] = TyperGroup) -> typer.Typer:
     return typer.Typer(
-        help=title, no_args_is_help=True, rich_markup_mode=None, context_settings=NAMES
+        cls=kind, help=title, no_args_is_help=True, rich_markup_mode=None, context_settings=NAMES
     )
 
 
@@ -73,6 +76,7 @@ def print_version() -> None:
     console.print(version("flowfabric"))
 
 
+app.command("submit")(exits(submit.run))
 app.command("list")(exits(runs.list_runs))
 app.command("show")(exits(runs.show))
 app.command("result")(exits(runs.result))
@@ -101,6 +105,11 @@ jobs.command("list")(exits(bulk.list_jobs))
 jobs.command("show")(exits(bulk.show_job))
 jobs.command("stop")(exits(bulk.stop_job))
 jobs.command("run")(exits(bulk.run_job))
+declared = group("List and show the tasks that workers have declared.", tasks.ListByDefault)
+app.add_typer(declared, name="tasks")
+declared.command("list")(exits(tasks.list_tasks))
+declared.command("show")(exits(tasks.show_task))
+declared.command("forget")(exits(tasks.forget_task))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
 app.command("verify")(exits(verify.run, old_url=True))

@@ -12,15 +12,10 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.ids import name as checked_name
 from flowfabric.model.task import TaskDeclaration
-from flowfabric.rules.workers.task_submission import (
-    MAX_NAMED,
-    checked_arguments,
-    key_digest,
-    sealed,
-    unknown_task,
-)
+from flowfabric.rules.workers.task_submission import checked_arguments, key_digest, sealed
 from flowfabric.sdk import serialization
-from flowfabric.sdk.exceptions import PayloadError, UnknownTask
+from flowfabric.sdk.exceptions import PayloadError
+from flowfabric.sdk.known_task import known_task
 from flowfabric.sdk.options import Options
 from flowfabric.sdk.submission import create_run, execution_args
 
@@ -62,32 +57,24 @@ class NamedTask:
             data = serialization.to_json(arguments)
         except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self.name}: its arguments: {error}") from None
-        return await self.submit_json(data, options)
-
-    async def submit_json(self, data: bytes, options: Options) -> Run[Any]:
-        """Submits one run whose arguments are a JSON object."""
         engine = await self.app.engine()
         task = await self._declaration(engine)
         if task.sealed != self.app.seals:
             raise sealed(self.name) if task.sealed else _not_sealed(self.name)
-        arguments = checked_arguments(task, data)
+        checked = checked_arguments(task, data)
         payload = serialization.sealed(self.app.codec, data, f"task {self.name}: its arguments")
         ident = ExecutionId.solo(options.lane or task.lane_id)
         made = execution_args(self.app, task, ident, payload, options)
         if options.key is not None:
-            made = replace(made, key_digest=key_digest(task, arguments))
+            made = replace(made, key_digest=key_digest(task, checked))
         return await create_run(self.app, engine, made, options, cast(Any, self))
 
     async def _declaration(self, engine: EngineProtocol) -> TaskDeclaration:
         if self._known is not None and self._known[1] > time.monotonic():
             return self._known[0]
-        found = await engine.read_task(self.app.namespace, self.name)
-        if found is None:
-            page = await engine.list_tasks(self.app.namespace, MAX_NAMED + 1)
-            names = [each.name for each in page.items]
-            raise UnknownTask(unknown_task(self.name, self.app.namespace, names))
-        self._known = found.declaration, time.monotonic() + FRESH_S
-        return found.declaration
+        found = (await known_task(engine, self.app.namespace, self.name)).declaration
+        self._known = found, time.monotonic() + FRESH_S
+        return found
 
 
 def _not_sealed(task: str) -> ConfigError:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from flowfabric.sdk.exceptions import Retry
 
 SHORTEST_RETENTION_MS = 1_000
+OVERTIME_MS = 1_000
+"""The worker stops a task at its timeout; the engine does so this much later."""
 CatchUp = Literal["skip", "one", "all"]
 
 

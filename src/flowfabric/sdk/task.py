@@ -33,7 +33,7 @@ from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import Retry
 from flowfabric.sdk.inputs import Stored
 from flowfabric.sdk.limits import quota_id
-from flowfabric.sdk.options import Options, capability_of
+from flowfabric.sdk.options import OVERTIME_MS, Options, capability_of
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Signature, sealed
 from flowfabric.sdk.submission import create_run, execution_args
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OVERTIME_MS = 1_000
-"""The worker stops a task at its timeout; the engine does so this much later."""
 _NOT_SYNC = (
     "an async def takes flowfabric.Context, whose calls are awaited; those of "
     "flowfabric.sync.Context would block the event loop"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from flowfabric.errors import ValidationError, bad_input
-from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.errors import Conflict, ConflictKind, ValidationError, bad_input
+from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
 from flowfabric.model.policy import RoutingRequirements
 from flowfabric.model.task import JsonSchema, Submission, TaskDeclaration
 from flowfabric.rules.waits.payload_schema import difference
@@ -45,6 +45,31 @@ def creation(task: TaskDeclaration, wanted: Submission) -> CreateExecutionArgs:
         tags=wanted.tags,
         policy=policy,
     )
+
+
+def open_creation(
+    task: TaskDeclaration,
+    wanted: Submission,
+    delay_ms: int | None,
+    deadline_ms: int | None,
+    now_ms: int,
+) -> CreateExecutionArgs:
+    """The execution of a submission whose payload is a JSON object that nothing has checked."""
+    check_open(task)
+    arguments = checked_arguments(task, wanted.payload)
+    if wanted.key is not None:
+        wanted = structs.replace(wanted, key_digest=key_digest(task, arguments))
+    elif wanted.key_ttl_ms is not None:
+        raise bad_input("key_ttl: the lifetime of a key; give a key as well")
+    return dated(creation(task, wanted), delay_ms, deadline_ms, now_ms)
+
+
+def check_same(answer: Created | Duplicate, made: CreateExecutionArgs, key: str | None) -> None:
+    """Raises if the key belongs to a run with other arguments."""
+    if isinstance(answer, Duplicate) and answer.key_digest not in (None, made.key_digest):
+        ident = answer.execution_id
+        text = f"key {key!r:.80} belongs to run {ident.uuid}, with other arguments; use another key"
+        raise Conflict(ConflictKind.UNIQUE, text, existing=ident)
 
 
 def dated(

@@ -7,14 +7,16 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import Conflict, ConflictKind, NotFound
+from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.ids import name as checked_name
-from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
+from flowfabric.model.execution import Created, CreateExecutionArgs
 from flowfabric.model.policy import check_capability_tokens
 from flowfabric.model.task import Submission, TaskDeclaration, TaskInfo
 from flowfabric.rules.workers import task_submission as rules
 from flowfabric.sdk.durations import millis
+from flowfabric.sdk.exceptions import UnknownTask
+from flowfabric.sdk.known_task import known_task
 from flowfabric.server import route
 from flowfabric.server.policies import I32, PageLimit
 from flowfabric.server.route import ApiRequest, Reply, RouteGroup
@@ -104,7 +106,7 @@ async def submit(request: ApiRequest, body: NewRun) -> Reply:
         raise Forbidden("lane")
     made = await _creation(request, task, body)
     answer = await request.engine.create_execution(made)
-    _check_same(answer, made, body.key)
+    rules.check_same(answer, made, body.key)
     is_new = isinstance(answer, Created)
     ident = answer.execution_id
     return Reply(201 if is_new else 200, Submitted(ident.uuid, ident, task.name, is_new))
@@ -112,11 +114,10 @@ async def submit(request: ApiRequest, body: NewRun) -> Reply:
 
 async def _known(request: ApiRequest, namespace: str) -> TaskInfo:
     name = checked_name(request.path["name"], "task")
-    found = await request.engine.read_task(namespace, name)
-    if found is not None:
-        return found
-    page = await request.engine.list_tasks(namespace, rules.MAX_NAMED + 1)
-    raise _unknown(rules.unknown_task(name, namespace, [each.name for each in page.items]))
+    try:
+        return await known_task(request.engine, namespace, name)
+    except UnknownTask as error:
+        raise _unknown(str(error)) from None
 
 
 def _unknown(text: str) -> NotFound:
@@ -128,35 +129,23 @@ def _unknown(text: str) -> NotFound:
 async def _creation(
     request: ApiRequest, task: TaskDeclaration, body: NewRun
 ) -> CreateExecutionArgs:
-    rules.check_open(task)
-    data = bytes(body.arguments)
-    arguments = rules.checked_arguments(task, data)
-    if body.key_ttl is not None and body.key is None:
-        raise route.bad_request("key_ttl: the lifetime of a key; give a key as well")
     check_capability_tokens(body.requires, "requires")
     wanted = Submission(
         execution_id=ExecutionId.solo(lane_id(body.lane or task.lane_id)),
         namespace=body.namespace,
-        payload=data,
+        payload=bytes(body.arguments),
         creator=request.caller.name,
         lane_id=body.lane,
         priority=body.priority,
         requires=tuple(body.requires),
         tags=request.server.telemetry.stamp(body.tags),
         key=body.key,
-        key_digest=None if body.key is None else rules.key_digest(task, arguments),
         key_ttl_ms=_span(body.key_ttl, "key_ttl"),
     )
-    made = rules.creation(task, wanted)
     delay, deadline = _span(body.delay, "delay"), _span(body.deadline, "deadline")
-    return rules.dated(made, delay, deadline, await request.engine.store.now_ms())
+    now = await request.engine.store.now_ms()
+    return rules.open_creation(task, wanted, delay, deadline, now)
 
 
 def _span(span: str | float | None, field: str) -> int | None:
     return None if span is None else millis(span, field)
-
-
-def _check_same(answer: Created | Duplicate, made: CreateExecutionArgs, key: str | None) -> None:
-    if isinstance(answer, Duplicate) and answer.key_digest not in (None, made.key_digest):
-        text = f"key {key!r:.80} belongs to run {answer.execution_id.uuid}, with other arguments"
-        raise Conflict(ConflictKind.UNIQUE, f"{text}; use another key")
