@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowfabric import App, Engine, Retry, Worker
+from flowfabric import App, Engine, Retry, Worker, sync
 from flowfabric.errors import ConfigError, TransportError, ValidationError
 from flowfabric.model.task import TaskInfo
 from flowfabric.sdk.exceptions import IdempotencyConflict, PayloadError, UnknownTask
@@ -217,3 +217,18 @@ def test_a_version_is_a_whole_number(version: Any) -> None:
     app = App("memory://")
     with pytest.raises(ConfigError, match="version"):
         app.task(name="t", version=version)(serving)
+
+
+def test_blocking_code_submits_by_name_too(memory: Engine) -> None:
+    app = sync.App("memory://", engine=memory)
+
+    @app.task
+    def double(n: int) -> int:
+        return 2 * n
+
+    client = sync.App("memory://", engine=memory)
+    with app, sync.Worker(app, loops=False):
+        assert client.task_named("double").submit(n=4).result(timeout="20s") == 8
+        with pytest.raises(UnknownTask, match="registered: double"):
+            client.task_named("triple").submit(n=4)
+    assert app.task_named("double").name == "double"

@@ -30,6 +30,29 @@ from flowfabric.sdk.serialization import MAX_PAYLOAD_BYTES
 FOREVER_MS = 10 * 365 * 86_400_000
 STDIN = "-"
 _SPAN = 'A span such as "5m".'
+_TEXT = str | None
+Arg = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="NAME=VALUE",
+        help="An argument; the value is JSON, or else text. May be repeated.",
+    ),
+]
+JsonArgs = Annotated[_TEXT, typer.Option(metavar="JSON", help="All arguments as an object.")]
+File = Annotated[
+    _TEXT, typer.Option(metavar="FILE", help="A file with that object; - is standard input.")
+]
+Key = Annotated[_TEXT, typer.Option(help="The same key returns the existing execution.")]
+Lane = Annotated[_TEXT, typer.Option(help="Instead of the task's own lane.")]
+Priority = Annotated[int | None, typer.Option(metavar="N", help="Instead of the task's own.")]
+Tag = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A tag. May be repeated.")]
+Delay = Annotated[_TEXT, typer.Option(metavar="SPAN", help=f"Starts after this. {_SPAN}")]
+Deadline = Annotated[_TEXT, typer.Option(metavar="SPAN", help=f"Expires after this. {_SPAN}")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; print the result.")]
+Timeout = Annotated[
+    _TEXT, typer.Option(metavar="SPAN", help=f"With --wait: at most this long. {_SPAN}")
+]
 
 
 class Given(Struct, frozen=True):
@@ -53,44 +76,18 @@ class Overrides(Struct, frozen=True):
 def run(
     name: Name,
     database: Database,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--arg",
-            metavar="NAME=VALUE",
-            help="An argument; the value is JSON, or else text. May be repeated.",
-        ),
-    ] = None,
-    json_args: Annotated[
-        str | None, typer.Option(metavar="JSON", help="All arguments as an object.")
-    ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A file with that object; - is standard input."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The same key returns the existing execution.")
-    ] = None,
-    lane: Annotated[str | None, typer.Option(help="Instead of the task's own lane.")] = None,
-    priority: Annotated[
-        int | None, typer.Option(metavar="N", help="Instead of the task's own.")
-    ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A tag. May be repeated.")
-    ] = None,
-    delay: Annotated[
-        str | None, typer.Option(metavar="SPAN", help=f"Starts after this. {_SPAN}")
-    ] = None,
-    deadline: Annotated[
-        str | None, typer.Option(metavar="SPAN", help=f"Expires after this. {_SPAN}")
-    ] = None,
+    arg: Arg = None,
+    json_args: JsonArgs = None,
+    file: File = None,
+    key: Key = None,
+    lane: Lane = None,
+    priority: Priority = None,
+    tag: Tag = None,
+    delay: Delay = None,
+    deadline: Deadline = None,
     namespace: Namespace = "default",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end; print the result.")] = (
-        False
-    ),
-    timeout: Annotated[
-        str | None, typer.Option(metavar="SPAN", help=f"With --wait: at most this long. {_SPAN}")
-    ] = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
     as_json: text.Json = False,
 ) -> int:
     """Submits a run of a task that a worker has declared, and prints its id."""

@@ -7,6 +7,7 @@ from typing import Any, Generic
 
 from flowfabric.ids import ExecutionId
 from flowfabric.sdk import flow as aio
+from flowfabric.sdk.named_task import NamedTask as AsyncNamedTask
 from flowfabric.sdk.run import Run as AsyncRun
 from flowfabric.sdk.sync_context import documented
 from flowfabric.sdk.task import P, R
@@ -65,6 +66,19 @@ class Task(Wrapper[AsyncTask[P, R]], Generic[P, R]):
         return [Run(run) for run in background.call(self.inner.submit_many(many, **options))]
 
     call = forwarded(AsyncTask.call)
+
+
+class NamedTask(Wrapper[AsyncNamedTask]):
+    """A task that is declared elsewhere, as `flowfabric.App.task_named` returns it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the task."""
+        return self.inner.name
+
+    @documented(AsyncNamedTask.submit)
+    def submit(self, /, **arguments: object) -> Run[Any]:
+        return Run(background.call(self.inner.submit(**arguments)))
 
 
 def unwrapped(task: Task[P, R] | AsyncTask[P, R]) -> AsyncTask[P, R]:
