@@ -11,7 +11,10 @@ from msgspec import structs
 
 from flowfabric import Engine, EngineError
 from flowfabric.errors import NotFound, ResourceExhausted, ValidationError
+from flowfabric.ids import ExecutionId
 from flowfabric.model import task as model
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow import SubmitFlowArgs
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.quota import CreateQuotaPolicyArgs
 from flowfabric.model.task import (
@@ -116,7 +119,6 @@ async def test_an_unchanged_declaration_writes_nothing_until_a_sign_of_life_is_d
     assert (found.last_seen_ms, found.changed_at_ms) == (clock(), first.declared_at_ms)
 
 
-@pytest.mark.meets("deploy", "second_tenant")
 async def test_two_versions_at_once_do_not_fight(engine: Engine, clock: ManualClock) -> None:
     """The worker that started last decides, whatever the other one repeats."""
     new = structs.replace(MAIL, lane_id="fast")
@@ -135,7 +137,6 @@ async def test_two_versions_at_once_do_not_fight(engine: Engine, clock: ManualCl
     assert other.written == ("mail",)
 
 
-@pytest.mark.meets("deploy")
 async def test_a_restart_with_a_changed_declaration_replaces_it(
     engine: Engine, clock: ManualClock
 ) -> None:
@@ -188,6 +189,25 @@ async def test_a_raw_create_of_a_limited_task_is_limited(engine: Engine) -> None
     await create(engine, execution_kind="mail")
     await claim(engine, worker(2))
     assert await attached(engine) == []
+
+
+@pytest.mark.meets("quota", "flow")
+async def test_members_of_flows_and_bulk_creates_are_limited_too(engine: Engine) -> None:
+    quota = await new_quota(engine, max_concurrent=1)
+    await register(engine, limited(quota))
+    flow = uuid4()
+    nodes = [
+        CreateExecutionArgs(execution_id=ExecutionId.for_flow(flow), execution_kind=kind)
+        for kind in ("mail", "free")
+    ]
+    await engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=nodes, edges=[]))
+    solo = [
+        CreateExecutionArgs(execution_id=ExecutionId.solo("default"), execution_kind=kind)
+        for kind in ("mail", "free", "mail")
+    ]
+    await engine.create_executions(solo)
+    works = await engine.claim_many("default", (), worker(), 9)
+    assert sorted(work.execution_kind for work in works) == ["free", "free", "mail"]
 
 
 @pytest.mark.meets("quota", "second_tenant")

@@ -91,9 +91,7 @@ async def test_a_worker_registers_what_it_serves(engine: Engine) -> None:
 
 
 @two_stores
-@pytest.mark.meets("quota", "deploy")
 async def test_a_run_submitted_by_name_is_that_of_the_declaration(engine: Engine) -> None:
-    """The quota holds for it, and after the next release, which has none, it does not."""
     app, client = serving(engine), App("memory://", engine=engine)
     await registered(app)
     mail = client.task_named("mail")
@@ -177,7 +175,6 @@ async def test_types_that_have_no_schema_are_left_to_the_worker(memory: Engine) 
     assert await client.task_named("huge").submit(anything=1)
 
 
-@pytest.mark.meets("deploy", "crash")
 async def test_a_restarted_worker_replaces_its_declaration(memory: Engine) -> None:
     old = App("memory://", engine=memory)
 
