@@ -1,5 +1,5 @@
-"""Writes the pages that are made from code: states.md, pairs.md and the pictures of
-architecture.md.
+"""Writes the pages that are made from code: states.md, pairs.md, the reference of cli.md and the
+pictures of architecture.md.
 
 `--check` fails when a page is out of date.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests import pairs
 
-from docs import pictures
+from docs import commands, pictures
 from flowfabric.rules.states import TRANSITIONS, VECTORS, Vector
 
 HERE = Path(__file__).parent
@@ -35,6 +35,7 @@ def pages() -> dict[Path, str]:
     return {
         HERE / "states.md": states(),
         HERE / "pairs.md": pairs.page(pairs.collect()),
+        commands.PAGE: commands.page(),
         HERE / "layers.svg": pictures.layers(),
         HERE / "path.svg": pictures.path(),
     }

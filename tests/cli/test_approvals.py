@@ -11,8 +11,9 @@ from uuid import uuid4
 import pytest
 
 from flowfabric import Count, CountKind, DeliverSignalArgs, Engine, TimeoutBehavior
-from flowfabric.cli.approvals import OpenWaitpoint, open_waitpoints, render, span
+from flowfabric.cli.approvals import open_waitpoints, render, span
 from flowfabric.connect import PostgresBackend, SqliteBackend
+from flowfabric.model.approval import ApprovalListed
 from flowfabric.model.waitpoint import OperatorOnly, TimeoutOnly
 from flowfabric.testing import ManualClock
 from tests.cli.commands import flowfabric, refused
@@ -35,7 +36,7 @@ async def approve(engine: Engine, wait: Wait, who: str) -> None:
     )
 
 
-async def only(engine: Engine) -> tuple[OpenWaitpoint, str]:
+async def only(engine: Engine) -> tuple[ApprovalListed, str]:
     ((found,), more) = await open_waitpoints(engine, 10)
     assert not more
     return found, "\n".join(line.plain for line in render(found))

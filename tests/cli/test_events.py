@@ -193,3 +193,13 @@ def test_refusals(tmp_path: Path, args: tuple[str, ...], says: str) -> None:
 def test_a_database_must_be_named() -> None:
     done = flowfabric("events")
     refused(done, "or set FF_URL", 2)
+
+
+def test_without_following_it_ends_behind_the_last_event(tmp_path: Path) -> None:
+    where = filled(tmp_path / "ff.db")
+    said = flowfabric("events", "--db", where, "--from", "start", "--no-follow", "--json").stdout
+    found = [json.loads(line) for line in said.splitlines()]
+    assert {event["channel"] for event in found} >= {"completion", "lease"}
+    assert [event["at"] for event in found] == sorted(event["at"] for event in found)
+    few = flowfabric("events", "--db", where, "--from", "start", "--no-follow", "--limit", "2")
+    assert (few.returncode, len(few.stdout.splitlines())) == (0, 2)

@@ -257,7 +257,7 @@ async def test_a_database_in_use_is_readable(path: Path) -> None:
         (("show", "0" * 30 + "_0", "--db", "DB"), "flow id: expected a UUID such as"),
         (
             ("show", "00000000-0000-4000-8000-000000000000", "--db", "DB"),
-            "flow 00000000-0000-4000-8000-000000000000 not found",
+            "00000000-0000-4000-8000-000000000000: no such flow",
         ),
         (("show", str(FLOW), "--db", "nowhere.db"), "nowhere.db: no such database file"),
         (("list", "--db", "nowhere.db"), "nowhere.db: no such database file"),

@@ -233,7 +233,7 @@ async def test_the_tasks_of_a_blocking_app(folder: Path) -> None:
 async def test_another_database_by_url(folder: Path) -> None:
     url = database("worker")
     assert flowfabric("migrate", "--db", url).returncode == 0
-    with running(folder, "worker", "app.py", "--url", url) as worker:
+    with running(folder, "worker", "app.py", "--db", url) as worker:
         assert url.rpartition("/")[2] in worker.until("app.py: ")
         async with client(url) as app:
             assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from flowfabric.engine.engine import Engine
@@ -29,7 +30,8 @@ def asked(action: str, dry_run: bool = False, **said: Any) -> BulkArgs:
 
 
 async def done(engine: Engine, args: BulkArgs, pages: int = 100) -> BulkJob:
-    """The job of these arguments, carried out."""
+    """The job of these arguments, carried out once the ends so far are handled."""
+    await engine.parts.core.cascade.finish()
     job = await engine.start_bulk(args)
     ended = await engine.run_bulk(job.job_id, pages)
     assert ended.state is BulkState.COMPLETED
@@ -49,4 +51,19 @@ async def operations(engine: Engine, ident: ExecutionId) -> list[tuple[str, dict
 
 async def sound(engine: Engine) -> None:
     """The invariants hold."""
+    await engine.parts.core.cascade.finish()
     assert check(snapshot_of(await engine.store.dump(TABLES_READ))) == []
+
+
+def before_commits(engine: Engine, act: Callable[[], Awaitable[object]], times: int = 1) -> None:
+    """Does something else between the reads of a page and its commit, so many times."""
+    store: Any = engine.store
+    commit, left = store.commit_together, [times]
+
+    async def late(plans: Any) -> Any:
+        if left[0] and plans[0].form.name in ("advance_bulk_job", "finish_bulk_job"):
+            left[0] -= 1
+            await act()
+        return await commit(plans)
+
+    store.commit_together = late

@@ -7,11 +7,12 @@ from uuid import UUID
 import pytest
 
 from flowfabric.errors import StateError, StateKind
+from flowfabric.model.bulk import Restarted, Why
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import encode_policy, parse_policy
 from flowfabric.model.state import PublicState
 from flowfabric.rules.decision import Commit, Decision
-from flowfabric.rules.executions.replay import check_upstreams, replay
+from flowfabric.rules.executions.replay import RestartSnapshot, check_upstreams, replay, restart
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -235,3 +236,56 @@ def test_a_member_is_not_replayed_without_its_upstream_members() -> None:
         and refused.kind is StateKind.DEPS_NOT_SATISFIED
         and str(second) in str(refused)
     )
+
+
+# ---- restarts from a step
+
+STEPS = ((0, "build"), (1, "test"), (2, "test"), (3, "ship"))
+
+
+def restarted(of: Execution | None, step: str | int, **around: Any) -> Decision:
+    found = RestartSnapshot(snapshot(of, **around), STEPS)
+    return restart(found, step, attempt_id=NEW_ATTEMPT_ID, why=Why("op", "again"))
+
+
+def test_a_missing_or_live_execution_is_not_restarted() -> None:
+    assert refusal(restarted(None, 0)) == "execution_not_found"
+    for name in LIVE:
+        assert refusal(restarted(execution(name), 0)) == "execution_not_terminal"
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [("deploy", "step_not_found"), (4, "step_not_found"), ("test", "invalid_input")],
+)
+def test_a_step_must_be_known_and_unambiguous(step: str | int, code: str) -> None:
+    assert refusal(restarted(execution("ENDED"), step)) == code
+
+
+@pytest.mark.parametrize(("step", "position"), [("build", 0), (2, 2), ("ship", 3)])
+def test_a_restart_names_what_it_drops(step: str | int, position: int) -> None:
+    before = execution("ENDED", outcome="failed")
+    decision = restarted(before, step)
+    assert isinstance(decision, Commit)
+    assert decision.result == Restarted(before.id, position, 4 - position)
+    store = applied(decision, before, attempt(before))
+    assert name_of(vector_of(stored(store))) == "READY"
+    assert stored_attempt(store).replay_requested_by == "op"
+    (event,) = events(store, "ff_operator_event")
+    assert json.loads(event["details"]) == {
+        "branch": "restart",
+        "from_step": dict(STEPS)[position],
+        "from_position": position,
+        "dropped_steps": 4 - position,
+        "by": "op",
+        "reason": "again",
+    }
+
+
+def test_a_replay_by_a_job_names_the_job() -> None:
+    before, job = execution("ENDED"), UUID(int=0x10B)
+    decision = replay(
+        snapshot(before), attempt_id=NEW_ATTEMPT_ID, now_ms=None, requested_by="op", job_id=job
+    )
+    (event,) = events(applied(decision, before, attempt(before)), "ff_operator_event")
+    assert json.loads(event["details"]) == {"branch": "normal", "by": "op", "job": str(job)}

@@ -11,7 +11,7 @@ from msgspec import Struct
 from flowfabric.cli import text
 from flowfabric.cli.bulk_jobs import DONE_WORDS, progress, run_bulk
 from flowfabric.cli.database import Database
-from flowfabric.cli.exits import CommandError, Exit, code_of, print_error
+from flowfabric.cli.exits import CommandError, Exit, code_of, print_error, words_of
 from flowfabric.cli.identify import execution_of
 from flowfabric.cli.runs import pages
 from flowfabric.cli.selection import Selection
@@ -230,8 +230,8 @@ def _refused(name: str, error: FlowFabricError, account: Account) -> None:
         raise error
     account.failed += 1
     account.code = code if account.failed == 1 else Exit.FAILED
-    said = str(error)
-    print_error(said if name in said else f"{name}: {said}")
+    said = words_of(error)
+    print_error(said if said.startswith(name) else f"{name}: {said}")
 
 
 async def _matching(engine: EngineProtocol, selection: Selection) -> tuple[str, ...]:

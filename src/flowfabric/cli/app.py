@@ -18,8 +18,11 @@ from flowfabric.cli import (
     events,
     flow,
     history,
+    lanes,
+    limits,
     migrate,
     runs,
+    schedules,
     server,
     signal,
     submit,
@@ -105,11 +108,22 @@ jobs.command("list")(exits(bulk.list_jobs))
 jobs.command("show")(exits(bulk.show_job))
 jobs.command("stop")(exits(bulk.stop_job))
 jobs.command("run")(exits(bulk.run_job))
+for title, name, functions in (
+    ("List, pause, resume and drain lanes.", "lanes", lanes.COMMANDS),
+    ("List, show and reset budgets.", "budgets", limits.BUDGET_COMMANDS),
+    ("List, show, close and open quotas.", "quotas", limits.QUOTA_COMMANDS),
+    ("List, pause, resume and run schedules.", "schedules", schedules.COMMANDS),
+):
+    made = group(title)
+    app.add_typer(made, name=name)
+    for word, function in functions.items():
+        made.command(word)(exits(function))
+app.command("workers")(exits(lanes.list_workers))
+flows.command("cancel")(exits(flow.cancel_flow))
 declared = group("List and show the tasks that workers have declared.", tasks.ListByDefault)
 app.add_typer(declared, name="tasks")
-declared.command("list")(exits(tasks.list_tasks))
-declared.command("show")(exits(tasks.show_task))
-declared.command("forget")(exits(tasks.forget_task))
+for word, function in tasks.COMMANDS.items():
+    declared.command(word)(exits(function))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
 app.command("verify")(exits(verify.run, old_url=True))

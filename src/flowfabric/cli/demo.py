@@ -77,7 +77,9 @@ class Fleet:
 
 def run(
     jobs: Annotated[int, typer.Option(min=1, max=10_000, help="How many jobs to run.")] = 200,
-    keep: Annotated[Path | None, typer.Option(help="Keep the database at this path.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Keep the database at this path.")
+    ] = None,
 ) -> int:
     """Runs jobs on SQLite with three workers, kills one, freezes one, and checks the result."""
     refuse_windows("demo", "it needs SIGSTOP; use WSL")

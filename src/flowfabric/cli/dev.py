@@ -45,17 +45,17 @@ def run(
         typer.Option("--db", metavar="URL", help="Overrides the SQLite file of the App."),
     ] = None,
     concurrency: worker.Concurrency = 16,
-    old_url: worker.OldUrl = None,
+    url: worker.OldUrl = None,
 ) -> int:
     """Runs the tasks of an App on SQLite, with the API, and restarts when a file changes."""
     refuse_windows("dev", "it needs os.fork; run `flowfabric worker` instead")
-    url = worker.overriding_url(Database(db), old_url) if db or old_url else None
+    named = worker.overriding_url(Database(db), url) if db or url else None
     folder = watched_folder(parse_target(target))
     received: list[int] = []
     for number in worker.SIGNALS:
         signal.signal(number, lambda got, _: received.append(got))
     seen = stamps(folder)
-    child = Child(target, url, concurrency)
+    child = Child(target, named, concurrency)
     while not received:
         time.sleep(POLL_S)
         now = stamps(folder)
@@ -63,7 +63,7 @@ def run(
             worker.say(f"{describe_changes(seen, now)} changed: restarting")
             seen = now
             child.stop()
-            child = Child(target, url, concurrency)
+            child = Child(target, named, concurrency)
         elif child.newly_ended():
             worker.say("waiting for the code to change")
     child.stop()

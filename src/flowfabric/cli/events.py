@@ -19,6 +19,7 @@ from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, StreamBackpressure, ValidationError
 from flowfabric.model.event import (
+    Channel,
     CompletionEvent,
     LeaseEvent,
     OperatorEvent,
@@ -34,6 +35,13 @@ CHANNELS = {
     "signal": "subscribe_signal_delivery",
     "operator": "subscribe_operator_events",
 }
+STORED = {
+    "completion": Channel.COMPLETIONS,
+    "lease": Channel.LEASES,
+    "signal": Channel.SIGNALS,
+    "operator": Channel.OPERATORS,
+}
+PAGE = 1_000
 START = "start"
 FIRST_WAIT_S = 0.2
 _STYLES = {"Success": "green"} | dict.fromkeys(
@@ -47,7 +55,9 @@ def run(
     database: Database,
     channel: Annotated[
         list[str] | None,
-        typer.Option(help="completion, lease, signal or operator; repeatable. Default: all."),
+        typer.Option(
+            metavar="NAME", help="completion, lease, signal or operator; repeatable. Default: all."
+        ),
     ] = None,
     start: Annotated[
         str | None,
@@ -57,17 +67,26 @@ def run(
             help="start, or the cursor of an event of the given channel.",
         ),
     ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Only events of this namespace.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only events of this namespace.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Wait for events to come.")
+    ] = True,
     as_json: JsonLines = False,
 ) -> int:
     """Follows events until Ctrl-C. Only reads the database."""
     names = channel or []
     cursor = _start_cursor(names, start)
 
-    async def follow(engine: EngineProtocol) -> None:
+    async def print_events(engine: EngineProtocol) -> None:
         left = limit
-        async for name, event in merge_feeds(_feeds(engine, names, cursor, namespace)):
+        feeds = _feeds(engine, names, cursor, namespace)
+        events = (
+            merge_feeds(feeds) if follow else stored_events(engine, names, cursor, namespace, limit)
+        )
+        async for name, event in events:
             if as_json:
                 print_json(to_json(name, event))
             else:
@@ -77,7 +96,7 @@ def run(
                 return
 
     with suppress(KeyboardInterrupt):
-        database.read(follow)
+        database.read(print_events)
     return 0
 
 
@@ -115,6 +134,29 @@ def _feeds(
         }
     except ValidationError as error:
         raise ConfigError(f"--from: {error.detail}") from None
+
+
+async def stored_events(
+    engine: EngineProtocol,
+    channels: list[str],
+    cursor: bytes,
+    namespace: str | None,
+    limit: int | None,
+) -> AsyncIterator[tuple[str, Event]]:
+    """The events behind the cursor that are stored now, by time."""
+    wanted, found = ScannerFilter(namespace=namespace), list[tuple[str, Event]]()
+    for name in channels or CHANNELS:
+        channel, after, count = STORED[name], cursor or BEGINNING, 0
+        while True:
+            page = await engine.read_events(channel, after, PAGE, 0, wanted)
+            events: list[Event] = getattr(page, channel)
+            found += [(name, event) for event in events]
+            count += len(events)
+            if page.cursor == after or (limit is not None and count >= limit):
+                break
+            after = page.cursor
+    for name, event in sorted(found, key=lambda pair: pair[1].at):
+        yield name, event
 
 
 async def merge_feeds(feeds: Mapping[str, Subscription[E]]) -> AsyncIterator[tuple[str, E]]:

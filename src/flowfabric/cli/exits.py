@@ -16,6 +16,7 @@ import typer
 from flowfabric.cli.text import clean_lines
 from flowfabric.errors import (
     ConfigError,
+    Corruption,
     FlowFabricError,
     NoDatabase,
     NotFound,
@@ -66,7 +67,7 @@ def code_of(error: BaseException) -> Exit:
             return Exit.UNREACHABLE if error.retryable or _is_missing(error) else Exit.FAILED
         case NotFound() | ValidationError(kind=ValidationKind.AMBIGUOUS_ID):
             return Exit.NOT_FOUND
-        case ValidationError() if error.kind in _USAGE:
+        case ValidationError() if error.kind in _USAGE and not error.already_terminal:
             return Exit.USAGE
         case ConfigError():
             return Exit.USAGE
@@ -82,6 +83,13 @@ def _is_missing(error: TransportError) -> bool:
 def masked(text: str) -> str:
     """The text without passwords and tokens."""
     return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", text)
+
+
+def words_of(error: FlowFabricError) -> str:
+    """Its text for people: without the code that programs read."""
+    if isinstance(error, ValidationError) and not isinstance(error, Corruption):
+        return error.detail or str(error)
+    return str(error)
 
 
 def print_error(text: str) -> None:
@@ -102,7 +110,7 @@ def run_command(app: Callable[..., object]) -> int:
         code = app(standalone_mode=False, prog_name=_program())
         sys.stdout.flush()
     except FlowFabricError as error:
-        print_error(str(error))
+        print_error(words_of(error))
         return code_of(error)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -14,14 +14,16 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from flowfabric.cli.database import Database
+from flowfabric.cli.exits import Exit
 from flowfabric.cli.flow_svg import dot, svg
 from flowfabric.cli.flow_text import print_flow, when
-from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
-from flowfabric.cli.text import clean, console, parse_id, show
-from flowfabric.engine.engine import Engine
+from flowfabric.cli.flow_view import FLOW_STYLES, FlowView, view_flow
+from flowfabric.cli.identify import not_found
+from flowfabric.cli.text import clean, console, parse_id, plural, show
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import ConfigError
+from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
+from flowfabric.model.flow import CancelFlowPolicy, PartiallyCancelled
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
@@ -63,7 +65,7 @@ def show_flow(
     if as_dot and svg_to is not None:
         raise ConfigError("--dot and --svg: only one of them is accepted")
     ident = parse_id(parse_uuid, flow_id, EXPECTED)
-    view = database.read_store(lambda engine: view_flow(engine, ident), "flow show")
+    view = database.read(lambda engine: _view(engine, ident))
     if as_dot:
         console.file.write(dot(view))
     elif svg_to == STDOUT_PATH:
@@ -76,7 +78,40 @@ def show_flow(
     return 0
 
 
-async def draw(engine: Engine, ident: UUID, on: Console = console) -> None:
+def cancel_flow(
+    flow_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The flow's UUID; `flowfabric flow list` shows them."),
+    ],
+    database: Database,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="WHICH",
+            help="cancel_all members, cancel_pending ones that have not started, or "
+            "cancel_flow_only.",
+        ),
+    ] = CancelFlowPolicy.CANCEL_ALL.value,
+) -> int:
+    """Cancels a flow and its members."""
+    ident = parse_id(parse_uuid, flow_id, EXPECTED)
+    found = database.write(lambda engine: engine.cancel_flow(ident, policy))
+    show(f"cancelled the flow and {plural(len(found.member_execution_ids), 'member')}")
+    if isinstance(found, PartiallyCancelled):
+        left = plural(len(found.failed_member_execution_ids), "member")
+        show(f"{left} could not be cancelled yet; a background loop goes on")
+        return Exit.PARTLY_DONE
+    return Exit.DONE
+
+
+async def _view(engine: EngineProtocol, ident: UUID) -> FlowView:
+    try:
+        return await view_flow(engine, ident)
+    except NotFound:
+        raise not_found("flow", ident) from None
+
+
+async def draw(engine: EngineProtocol, ident: UUID, on: Console = console) -> None:
     """Print a flow of an open engine, as `flowfabric flow show` does."""
     print_flow(await view_flow(engine, ident), on)
 

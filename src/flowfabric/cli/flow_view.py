@@ -9,17 +9,16 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.cli.text import clean
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import NotFound
 from flowfabric.model.flow import Edge
 from flowfabric.model.flow_links import Member
 from flowfabric.model.flow_views import EdgeGroupSnapshot, FlowSnapshot
+from flowfabric.model.search import MAX_PAGE, ExecutionFilter
 from flowfabric.rules.flows.flows import count_members, derived_state, passes_data
-from flowfabric.store.port import GetAll
 
 GONE = "gone"
 MAX_LABEL = 24
-READ_BATCH = 500
 
 
 class Appearance(Struct, frozen=True):
@@ -111,7 +110,7 @@ class FlowView(Struct, frozen=True):
         return [(line.up, line.down) for line in self.lines]
 
 
-async def view_flow(engine: Engine, flow_id: UUID) -> FlowView:
+async def view_flow(engine: EngineProtocol, flow_id: UUID) -> FlowView:
     flow = await engine.describe_flow(flow_id)
     if flow is None:
         raise NotFound("flow", flow_id)
@@ -119,18 +118,19 @@ async def view_flow(engine: Engine, flow_id: UUID) -> FlowView:
     edges = await engine.flow_edges(flow_id)
     summary = None if members else await engine.read_flow_summary(flow_id)
     last_seen = summary.public_flow_state if summary is not None else "open"
-    return assemble(flow, members, edges, await _kinds(engine, members), last_seen)
+    return assemble(flow, members, edges, await _kinds(engine, flow_id), last_seen)
 
 
-async def _kinds(engine: Engine, members: list[Member]) -> dict[UUID, str]:
+async def _kinds(engine: EngineProtocol, flow_id: UUID) -> dict[UUID, str]:
+    """The tasks of the members."""
     kinds: dict[UUID, str] = {}
-    for at in range(0, len(members), READ_BATCH):
-        keys = [
-            (member.partition_key, member.execution_id) for member in members[at : at + READ_BATCH]
-        ]
-        read = GetAll("ff_exec_core", keys, ("execution_id", "execution_kind"))
-        kinds.update((row[0], row[1]) for row in (await engine.store.load((read,))).rows[0])
-    return kinds
+    cursor = None
+    while True:
+        page = await engine.find_executions(ExecutionFilter(flow=flow_id), MAX_PAGE, cursor)
+        kinds.update((found.execution_uuid, found.task) for found in page.items)
+        cursor = page.next_cursor
+        if cursor is None:
+            return kinds
 
 
 def assemble(

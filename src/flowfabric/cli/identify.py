@@ -10,11 +10,14 @@ from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, parse_uuid
 
+REMOVED = ("execution", "execution or flow", "flow", "bulk job")
+"""What retention removes."""
+
 
 def not_found(kind: str, ident: object) -> CommandError:
+    gone = "; retention may have removed it" if kind in REMOVED else ""
     return CommandError(
-        Exit.NOT_FOUND,
-        f"{clean(str(ident))}: no such {kind} in this database; retention may have removed it",
+        Exit.NOT_FOUND, f"{clean(str(ident))}: no such {kind} in this database{gone}"
     )
 
 

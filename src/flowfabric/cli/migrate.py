@@ -28,12 +28,16 @@ def run(
     database: Database,
     kind: Annotated[
         str | None,
-        typer.Option(help="Only pre (before the new code) or only post (after the old code)."),
+        typer.Option(
+            metavar="KIND", help="Only pre (before the new code) or only post (after the old code)."
+        ),
     ] = None,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the script instead, for psql or another tool.")
     ] = False,
-    schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
+    schema: Annotated[
+        str, typer.Option(metavar="NAME", help="The Postgres schema; it must exist.")
+    ] = "public",
 ) -> int:
     """Migrates a database to this release. Repeating it is safe."""
     wanted = _kind(kind)

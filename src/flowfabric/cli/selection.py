@@ -33,6 +33,12 @@ class Selection(Struct, frozen=True, kw_only=True):
                 f"ID: expected ids, or filters such as in `flowfabric {command} --state failed`"
             )
 
+        if given and not (self.yes or self.dry_run or can_ask()):
+            raise ConfigError(
+                f"--yes: needed for {command} by filters without a terminal to ask on; "
+                "--dry-run counts"
+            )
+
     @property
     def who(self) -> str:
         """`--by`, else the user of this process."""
@@ -47,9 +53,13 @@ class Selection(Struct, frozen=True, kw_only=True):
         """Asks, unless `--yes` was given. A refusal ends the command."""
         if self.yes:
             return
-        if sys.stdin is None or not sys.stdin.isatty():
+        if not can_ask():
             raise ConfigError(f"--yes: needed without a terminal to ask on: {question}")
         typer.confirm(question, abort=True, err=True)
+
+
+def can_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 class SelectionOptions(Struct):

@@ -72,7 +72,7 @@ def run(
     ],
     waitpoint: Annotated[str, typer.Argument(metavar="WAITPOINT", help="The waitpoint's UUID.")],
     database: Database,
-    name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The signal's name.")] = "approved",
     payload: Annotated[
         str | None, typer.Option(metavar="JSON", help="The payload of the signal.")
     ] = None,
@@ -80,8 +80,9 @@ def run(
     token: Annotated[
         str | None,
         typer.Option(
+            metavar="TEXT",
             help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input. "
-            "The token of a server is in FF_TOKEN."
+            "The token of a server is in FF_TOKEN.",
         ),
     ] = None,
     operator: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -184,3 +185,10 @@ def type_text(schema: object) -> str:
     if kinds == ["array"] and "items" in schema:
         return f"array of {type_text(schema['items'])}"
     return " or ".join(map(str, kinds)) + (f" ({schema['format']})" if "format" in schema else "")
+
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "list": list_tasks,
+    "show": show_task,
+    "forget": forget_task,
+}

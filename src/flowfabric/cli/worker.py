@@ -62,7 +62,7 @@ def run(
         typer.Option(metavar="A,B", help="Only these lanes; default: the lanes of all tasks."),
     ] = None,
     concurrency: Concurrency = 16,
-    old_url: OldUrl = None,
+    url: OldUrl = None,
     grace: Annotated[
         str,
         typer.Option(metavar="SPAN", help="How long running tasks may take to finish at a stop."),
@@ -79,7 +79,7 @@ def run(
     """
     wanted = WorkerOptions(
         target,
-        overriding_url(database, old_url),
+        overriding_url(database, url),
         lanes,
         concurrency,
         grace,

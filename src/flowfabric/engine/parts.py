@@ -46,6 +46,7 @@ from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
 from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.waits.approvals import Approvals
 from flowfabric.engine.waits.signals import Signals
 from flowfabric.engine.waits.signing_keys import SigningKeys
 from flowfabric.engine.waits.suspend import Suspend
@@ -91,6 +92,7 @@ class Parts:
         cancels = FlowCancels(core)
         keys = SigningKeys(core)
         signals = Signals(core, self.leases, keys)
+        waitpoints = WaitpointQueries(core)
         quotas = Quotas(core, self.limit_cache)
         upkeep = BudgetMaintenance(core)
         self.budgets = Budgets(core, self.leases, cancels, upkeep)
@@ -115,7 +117,9 @@ class Parts:
         self._add(Recovery(core, admission, claims))
         self._add(FlowBuilds(core, self.leases, create, lanes), FlowQueries(core))
         self._add(dependencies, replays, cancels, SiblingCancels(core))
-        self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
+        self._add(
+            Suspend(core, self.leases), signals, waitpoints, Approvals(core, waitpoints), keys
+        )
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
         self._add(self.leases, self.streams, long_poll, self.steps)
         self._add(WorkerRegistry(core, routing), Schedules(core), retention)

@@ -238,6 +238,7 @@ class EngineProtocol(ABC):
 
     list_pending_waitpoints = operation(parts.WaitpointQueries.list_pending_waitpoints)
     list_open_waitpoints = operation(parts.WaitpointQueries.list_open_waitpoints)
+    list_approvals = operation(parts.Approvals.list_approvals)
     list_suspended = operation(parts.WaitpointQueries.list_suspended)
 
     rotate_waitpoint_hmac_secret_all = operation(parts.SigningKeys.rotate_waitpoint_hmac_secret_all)

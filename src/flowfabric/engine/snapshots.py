@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import starmap
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from msgspec import structs
@@ -23,6 +23,7 @@ from flowfabric.store.schema import INDEXES, TABLES
 
 CORE_COLUMNS = TABLES["ff_exec_core"].names[:-2]
 """All columns of an execution except payload and result, which come last and may be large."""
+EXECUTION_COLUMNS = Execution.__struct_fields__
 T = TypeVar("T")
 
 
@@ -79,6 +80,19 @@ class Limits(Protocol):
 def from_core_row(row: Row) -> Execution:
     """An execution read without its payload and result."""
     return Execution(*(*row, None, None))
+
+
+def reader_of(columns: Sequence[str]) -> Callable[[Row], Execution]:
+    """Reads rows with only these columns; the others are None, and no rule may look at them."""
+    at = [EXECUTION_COLUMNS.index(column) for column in columns]
+
+    def read(row: Row) -> Execution:
+        values: list[Any] = [None] * len(EXECUTION_COLUMNS)
+        for position, value in zip(at, row, strict=True):
+            values[position] = value
+        return Execution(*values)
+
+    return read
 
 
 def core_of(*columns: object) -> Execution:

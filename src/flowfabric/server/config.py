@@ -101,6 +101,7 @@ INTERVALS = {
     "FF_QUOTA_RECONCILER_INTERVAL_S": "quota_reconciler_ms",
     "FF_UNBLOCK_INTERVAL_S": "unblock_ms",
     "FF_STORE_MAINTENANCE_INTERVAL_S": "store_maintenance_ms",
+    "FF_BULK_ACTIONS_INTERVAL_S": "bulk_actions_ms",
     "FF_DEPENDENCY_RECONCILER_INTERVAL_S": "dependency_reconciler_ms",
     "FF_FLOW_PROJECTOR_INTERVAL_S": "flow_projector_ms",
     "FF_EXECUTION_DEADLINE_INTERVAL_S": "execution_deadline_ms",

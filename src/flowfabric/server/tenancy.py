@@ -68,6 +68,7 @@ async def check(route: Route, request: ApiRequest) -> None:
             ident = str(_field(subject, "execution_id"))
             if own is not None and await _owner(request.engine, ident) != own:
                 raise Forbidden("execution")
+            _check_target(request.body, lanes)
         case Bound.FLOW:
             flow = _field(subject, "flow_id")
             if own is not None and await request.engine.get_flow_namespace(flow) != own:
@@ -134,7 +135,7 @@ def _with_requester(body: S, name: str) -> S:
 
 
 def _check_target(body: object, lanes: frozenset[str] | None) -> None:
-    """Refuse a bulk move to a lane that the token does not name."""
+    """Refuse a move to a lane that the token does not name."""
     lane = getattr(getattr(body, "args", body), "lane", None)
     if lanes is not None and lane is not None and lane not in lanes:
         raise Forbidden("lane")

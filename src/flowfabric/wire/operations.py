@@ -86,7 +86,7 @@ _LISTED = [
         Bound.NEVER,
         "",
         "list_lanes read_lane list_executions list_flows list_suspended "
-        "list_open_waitpoints list_expired_leases",
+        "list_open_waitpoints list_approvals list_expired_leases",
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes count_executions"),
     *_all(Role.READ, Bound.OWN, "namespace", "resolve_execution list_budgets list_quotas"),

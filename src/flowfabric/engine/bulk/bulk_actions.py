@@ -17,13 +17,13 @@ from msgspec import Struct, structs
 
 from flowfabric.engine import validation
 from flowfabric.engine.bulk.page_actions import PAGE_SIZE, PAGE_SIZES, Decisions, PageActions
-from flowfabric.engine.bulk.recheck import Recheck
+from flowfabric.engine.bulk.recheck import concerns, still_matches
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions import search_filter
 from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.replay import Replays
-from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row, load_all, load_one
+from flowfabric.engine.snapshots import load_all, load_one, load_rows, reader_of
 from flowfabric.errors import EngineError, NotFound, TransportError, invalid
 from flowfabric.ids import ExecutionId, lane_id, time_ordered_uuid
 from flowfabric.model.bulk import (
@@ -42,18 +42,16 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.bulk import jobs, matching
 from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.executions.create import clamp_priority
-from flowfabric.rules.executions.moves import RELEASABLE
-from flowfabric.store.port import Find, Get, GetAll, Match, Scan
+from flowfabric.store.port import Find, Get, GetAll, Match, Scan, ScanAll
 
 MAX_LISTED = 1_000
 MAX_TRIES = 10
 FULL_TRIES = 2
 """Behind so many refusals, a page is cut in half for each further one."""
 FIRST_PAUSE_S = 0.002
+CHILD_COLUMNS = ("parent_partition", "parent_execution_id")
 _LISTED_BY = ("created_at_ms", "job_id")
 _COLUMNS = JobRow.__struct_fields__
-_ALSO = {BulkAction.RELEASE: (Match("eligibility_state", "in", RELEASABLE),)}
-"""What an action needs beyond a state."""
 
 
 class _Work(Struct, frozen=True):
@@ -63,10 +61,6 @@ class _Work(Struct, frozen=True):
     args: BulkArgs
     where: ExecutionFilter
     why: Why
-
-    @property
-    def also(self) -> tuple[Match, ...]:
-        return _ALSO.get(self.args.action, ())
 
 
 class _Outcome(Struct, frozen=True):
@@ -189,17 +183,16 @@ class BulkActions:
     async def _run_page(self, work: _Work) -> None:
         for ident in jobs.follow_ups_of(work.row):
             await self._replays.resolve_ended_upstreams(ident)
-        page = await self._search.find_matching(
-            work.where,
-            PAGE_SIZES.get(work.args.action, PAGE_SIZE),
-            work.row.cursor,
-            oldest_first=True,
-            also=work.also,
+        action = work.args.action
+        limit = PAGE_SIZES.get(action, PAGE_SIZE)
+        page = await self._search.find_executions(
+            work.where, limit, work.row.cursor, oldest_first=True
         )
-        size, why = len(page.items), ""
+        found = [each for each in page.items if concerns(each, action)]
+        size, why = len(found), ""
         for tries in range(1, MAX_TRIES + 1):
-            part = page.items[:size]
-            cursor = page.next_cursor if size == len(page.items) else _cursor(part[-1])
+            part = found[:size]
+            cursor = page.next_cursor if size == len(found) else _cursor(part[-1])
             last = why if tries == MAX_TRIES else ""
             outcome = await self._outcome(work, part, refused_for=last)
             try:
@@ -229,29 +222,38 @@ class BulkActions:
         answer = await self._store.commit_together(plans)
         if not isinstance(answer, Applied):
             return answer.plan == 0
-        ended = [plan for plan in outcome.plans if plan.form.ends]
-        alone = {e.execution_id for e in outcome.changed if _has_no_dependants(e)}
-        told = [plan for plan in ended if _uuid(plan) not in alone]
-        await self._core.after_commit(told, [answer] * len(told))
+        await self._start_cascade(outcome)
         return True
+
+    async def _start_cascade(self, outcome: _Outcome) -> None:
+        """Handles the ends of executions that others may depend on."""
+        if not any(plan.form.ends for plan in outcome.plans):
+            return
+        ended = [each.id for each in outcome.changed if each.flow_id is not None]
+        single = [each.id for each in outcome.changed if each.flow_id is None]
+        read = ScanAll("children_of", [each.key for each in single], 1, CHILD_COLUMNS)
+        parents = set(await load_rows(self._store, read)) if single else set()
+        ended += [each for each in single if each.key in parents]
+        if ended:
+            await self._core.cascade.ended(ended)
 
     async def _outcome(
         self, work: _Work, part: Sequence[ExecutionSummary], *, refused_for: str
     ) -> _Outcome:
         """Decides about executions as they are now, or refuses them for a reason."""
         idents = [found.id for found in part]
-        read = GetAll("ff_exec_core", [ident.key for ident in idents], CORE_COLUMNS)
+        action = self._actions.action(work.args, work.why)
+        read = GetAll("ff_exec_core", [ident.key for ident in idents], action.columns)
         loaded = await self._store.load((read,)) if idents else None
         rows = [] if loaded is None else loaded.rows[0]
-        recheck = Recheck(work.where, work.also)
-        executions = [each for each in map(from_core_row, rows) if recheck.holds(each)]
+        stored = map(reader_of(action.columns), rows)
+        executions = [each for each in stored if still_matches(each, work.where)]
         if not executions or loaded is None:
             return _Outcome([], jobs.Counted(skipped=len(idents)), [])
         if refused_for:
             errors = tuple(f"{each.id}: {refused_for}" for each in executions)
             skipped = len(idents) - len(executions)
             return _Outcome([], jobs.Counted(skipped=skipped, errors=errors), [])
-        action = self._actions.action(work.args, work.why)
         decisions = await action.decide(executions, loaded.now_ms)
         return _outcome_of(work, idents, executions, decisions)
 
@@ -297,17 +299,6 @@ def _outcome_of(
     plans.sort(key=lambda plan: plan.form.name)
     counted = jobs.Counted(len(changed), skipped, tuple(errors), tuple(follow_ups))
     return _Outcome(plans, counted, changed)
-
-
-def _has_no_dependants(execution: Execution) -> bool:
-    """Without a flow, and without an attempt that could have started children."""
-    return execution.flow_id is None and execution.total_attempt_count == 0
-
-
-def _uuid(plan: Plan) -> UUID:
-    found = plan.values[plan.form.args.index("execution_id")]
-    assert isinstance(found, UUID)
-    return found
 
 
 def _cursor(found: ExecutionSummary) -> str:

@@ -7,9 +7,10 @@ from itertools import starmap
 from typing import Protocol
 from uuid import UUID
 
+from flowfabric.engine.bulk.recheck import RECHECKED
 from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.core import Core
-from flowfabric.engine.snapshots import check_readable, load_one
+from flowfabric.engine.snapshots import CORE_COLUMNS, check_readable, load_one
 from flowfabric.engine.workers.retention import Retention
 from flowfabric.errors import EngineError, StateError, StateKind
 from flowfabric.ids import ExecutionId, new_attempt_id
@@ -21,6 +22,7 @@ from flowfabric.model.policy import stored_policy
 from flowfabric.model.quota import Attached
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
 from flowfabric.rules.executions import moves, operator_actions, replay
+from flowfabric.rules.fragments import details
 from flowfabric.rules.limits.limit_scopes import NOTHING, Scopes, attached
 from flowfabric.rules.states import is_ended
 from flowfabric.rules.workers import retention
@@ -30,11 +32,29 @@ Decisions = Mapping[ExecutionId, Decision]
 Rule = Callable[[Execution, int], Decision]
 PAGE_SIZES = {BulkAction.REPLAY: 200, BulkAction.RETRY: 200, BulkAction.DELETE: 200}
 """Fewer than usual, because each execution takes further reads and writes."""
-PAGE_SIZE = 500
+PAGE_SIZE = 1_000
+CANCEL_COLUMNS = (
+    "partition_key",
+    "execution_id",
+    "flow_id",
+    "lifecycle_phase",
+    "ownership_state",
+    "terminal_outcome",
+    "attempt_index",
+    "total_attempt_count",
+    "current_attempt_id",
+    "current_lease_id",
+    "lease_epoch",
+    "version",
+    *RECHECKED,
+)
+"""The columns that a cancel depends on."""
 
 
 class PageAction(Protocol):
-    """Decides about executions that match. They have been read at `now`."""
+    """Decides about executions that match. They have been read at `now`, with some `columns`."""
+
+    columns: tuple[str, ...]
 
     def decide(self, executions: Sequence[Execution], now: int) -> Awaitable[Decisions]: ...
 
@@ -54,8 +74,8 @@ def _one(execution: Execution, now: int, rule: Rule) -> Decision:
 class RowAction:
     """An action that depends on nothing but the row."""
 
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
+    def __init__(self, rule: Rule, columns: tuple[str, ...] = CORE_COLUMNS) -> None:
+        self._rule, self.columns = rule, columns
 
     async def decide(self, executions: Sequence[Execution], now: int) -> Decisions:
         return decided(executions, now, self._rule)
@@ -63,6 +83,8 @@ class RowAction:
 
 class MoveAction:
     """Moves executions to a lane, where they have the limits of that lane."""
+
+    columns = CORE_COLUMNS
 
     def __init__(self, core: Core, limit_cache: LimitCache, lane: str, why: Why) -> None:
         self._store, self._limit_cache = core.store, limit_cache
@@ -101,6 +123,8 @@ def limits_in(execution: Execution, lane: str, scopes: Scopes) -> Attached:
 
 class ReplayAction:
     """Replays ended executions, members of flows with their edge groups."""
+
+    columns = CORE_COLUMNS
 
     def __init__(self, core: Core, why: Why) -> None:
         self._store, self._why = core.store, why
@@ -172,6 +196,8 @@ class ReplayAction:
 class DeleteAction:
     """Deletes ended executions that nothing unfinished may read, flows with their last member."""
 
+    columns = CORE_COLUMNS
+
     def __init__(self, part: Retention, why: Why) -> None:
         self._retention, self._why = part, why
 
@@ -194,6 +220,14 @@ def _kept(execution: Execution) -> Reject:
     return Reject(StateError(kind))
 
 
+def cancel(why: Why) -> PageAction:
+    told = details(why)
+    return RowAction(
+        lambda execution, now: operator_actions.cancel_by_job(execution, why.reason, told, now),
+        CANCEL_COLUMNS,
+    )
+
+
 class PageActions:
     """Builds the action of a job."""
 
@@ -203,9 +237,7 @@ class PageActions:
     def action(self, args: BulkArgs, why: Why) -> PageAction:
         match args.action:
             case BulkAction.CANCEL:
-                return RowAction(
-                    lambda execution, now: operator_actions.cancel_by_job(execution, why, now)
-                )
+                return cancel(why)
             case BulkAction.RETRY | BulkAction.REPLAY:
                 return self.replay(why)
             case BulkAction.PRIORITY:

@@ -2,46 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
 from flowfabric.engine.executions import search_filter
-from flowfabric.model.execution import Execution
-from flowfabric.model.search import ExecutionFilter
-from flowfabric.store.port import AnyMatch, Match, alternatives
+from flowfabric.errors import Corruption
+from flowfabric.model.bulk import BulkAction
+from flowfabric.model.execution import Execution, stored_tags
+from flowfabric.model.search import SUMMARY_COLUMNS, ExecutionFilter, ExecutionSummary
+from flowfabric.model.state import PublicState
 
-_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda held, value: bool(held == value),
-    "<": lambda held, value: bool(held < value),
-    "<=": lambda held, value: bool(held <= value),
-    ">": lambda held, value: bool(held > value),
-    ">=": lambda held, value: bool(held >= value),
-    "in": lambda held, value: held in value,
-    "starts": lambda held, value: str(held).startswith(value),
-    "contains": lambda held, value: value in str(held),
-}
-
-
-class Recheck:
-    """Whether an execution still matches. Its flow and its parent never change."""
-
-    def __init__(self, where: ExecutionFilter, also: Iterable[Match]) -> None:
-        self._matches = (*search_filter.matches_of(where), *also)
-        self._error = where.error
-
-    def holds(self, execution: Execution) -> bool:
-        return all(_holds(match, execution) for match in self._matches) and (
-            self._error is None
-            or search_filter.is_error(
-                execution.failure_reason, execution.last_failure_message, self._error
-            )
-        )
+_HOLDS = ("paused_by_operator", "paused_by_policy")
+_SAME = (
+    ("task", "execution_kind"),
+    ("lane", "lane_id"),
+    ("namespace", "namespace"),
+    ("key", "idempotency_key"),
+)
+RECHECKED = (
+    "namespace",
+    "lane_id",
+    "execution_kind",
+    "public_state",
+    "created_at_ms",
+    "terminal_at_ms",
+    "current_worker_id",
+    "current_worker_instance_id",
+    "failure_reason",
+    "last_failure_message",
+    "idempotency_key",
+    "tags",
+)
+"""The columns that a filter is checked on."""
 
 
-def _holds(match: Match | AnyMatch, execution: Execution) -> bool:
-    return any(_is_met(each, execution) for each in alternatives(match))
+def concerns(found: ExecutionSummary, action: BulkAction) -> bool:
+    """Whether the action is about an execution in a state that it applies to.
+
+    A release is not about executions that wait for nothing but a worker.
+    """
+    is_waiting = found.public_state == PublicState.WAITING
+    return action is not BulkAction.RELEASE or not is_waiting or found.blocking_reason in _HOLDS
 
 
-def _is_met(match: Match, execution: Execution) -> bool:
-    held = getattr(execution, match.column)
-    return held is not None and _TESTS[match.op](held, match.value)
+def still_matches(execution: Execution, where: ExecutionFilter) -> bool:
+    """Whether it matches as it is now. Its flow and its parent never change."""
+    wanted = ((getattr(where, field), getattr(execution, column)) for field, column in _SAME)
+    holders = (execution.current_worker_instance_id, execution.current_worker_id)
+    return (
+        all(value is None or value == held for value, held in wanted)
+        and (not where.state or execution.public_state in where.state)
+        and (where.worker is None or where.worker in holders)
+        and _is_in(execution.created_at_ms, where.created_from, where.created_before)
+        and _is_in(execution.terminal_at_ms, where.ended_from, where.ended_before)
+        and _has_tag(execution, where.tag)
+        and (where.error is None or search_filter.has_error(_summary(execution), where.error))
+    )
+
+
+def _is_in(at: int | None, low: int | None, high: int | None) -> bool:
+    if low is None and high is None:
+        return True
+    return at is not None and (low is None or at >= low) and (high is None or at < high)
+
+
+def _has_tag(execution: Execution, tag: str | None) -> bool:
+    if tag is None:
+        return True
+    key, equals, value = tag.partition("=")
+    try:
+        tags = stored_tags(execution.tags)
+    except Corruption:
+        return False
+    return tags.get(key) == value if equals else key in tags
+
+
+def _summary(execution: Execution) -> ExecutionSummary:
+    return ExecutionSummary(*(getattr(execution, column) for column in SUMMARY_COLUMNS))

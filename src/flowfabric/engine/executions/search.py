@@ -76,24 +76,12 @@ class Search:
         """One page of the executions that match, the newest first. A cursor leads to the next page,
         also where a page holds fewer than `limit`.
         """
-        return await self.find_matching(where, limit, cursor, oldest_first=oldest_first)
-
-    async def find_matching(
-        self,
-        where: ExecutionFilter,
-        limit: int,
-        cursor: str | None,
-        *,
-        oldest_first: bool,
-        also: Sequence[Match] = (),
-    ) -> Page[ExecutionSummary]:
-        """As `find_executions`, with further conditions on columns."""
         where = search_filter.checked(where)
         size = validation.limit(limit, MAX_PAGE)
         after = None if cursor is None else search_filter.parse_cursor(cursor)
         if size == 0:
             return Page([])
-        matches = (*search_filter.matches_of(where), *also)
+        matches = search_filter.matches_of(where)
         query = _Query(matches, after, size, not oldest_first)
         sources = await self._sources(where)
         if sources is not None:

@@ -105,12 +105,9 @@ def _tag_text(tag: str) -> str:
 
 def has_error(found: ExecutionSummary, error: str | None) -> bool:
     """Whether it failed with this type of exception, or with a message that begins so."""
-    return error is None or is_error(found.failure_reason, found.last_failure_message, error)
-
-
-def is_error(failure_reason: str | None, last_message: str | None, error: str) -> bool:
-    """Whether the stored texts of a failure are those of this error."""
-    reason, message = failure_reason or "", last_message or ""
+    if error is None:
+        return True
+    reason, message = found.failure_reason or "", found.last_failure_message or ""
     kind, colon, rest = reason.partition(": ")
     return (
         error == kind

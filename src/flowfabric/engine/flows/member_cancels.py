@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 from uuid import UUID
 
 from flowfabric.engine.flows.snapshots import PHASE_COLUMNS, MemberPhase, group_key
-from flowfabric.engine.snapshots import load_all, load_one
+from flowfabric.engine.snapshots import load_all, load_one, reader_of
 from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import Execution
 from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, EdgeGroup
 from flowfabric.plan import Applied
 from flowfabric.rules.executions.operator_actions import cancel_plan
 from flowfabric.rules.flows import cancels
-from flowfabric.store.port import Get, GetAll, Row, ScanAll, Store
+from flowfabric.store.port import Get, GetAll, ScanAll, Store
 
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
 MAX_STATEMENT = 250
 """So many cancels share a statement; the statements run side by side."""
-_COLUMNS = Execution.__struct_fields__
 _CANCEL_COLUMNS = (
     "partition_key",
     "execution_id",
@@ -40,15 +37,7 @@ _CANCEL_COLUMNS = (
     "lease_epoch",
     "version",
 )
-_POSITIONS = tuple(_COLUMNS.index(column) for column in _CANCEL_COLUMNS)
-
-
-def _partial_execution(row: Row) -> Execution:
-    """An execution with only the columns that the rule of a cancel reads."""
-    values: list[Any] = [None] * len(_COLUMNS)
-    for position, value in zip(_POSITIONS, row, strict=True):
-        values[position] = value
-    return Execution(*values)
+_partial_execution = reader_of(_CANCEL_COLUMNS)
 
 
 class MemberCancels:

@@ -44,6 +44,9 @@ _LEASE = {
 }
 _OPERATIONS = {
     "priority_changed": What.PRIORITY_CHANGED,
+    "moved": What.MOVED,
+    "released": What.RELEASED,
+    "cancelled": What.CANCEL_REQUESTED,
     "replayed": What.REPLAYED,
     "budget_breached": What.BUDGET_BREACHED,
     "flow_cancel_requested": What.FLOW_CANCEL_REQUESTED,
@@ -135,7 +138,8 @@ class EventReader:
             case _:
                 number, _, kind, stored, at = row
                 if kind in _OPERATIONS:
-                    details = {**_operation(stored), **self._requester(kind)}
+                    known = _operation(stored)
+                    details = known if "by" in known else {**known, **self._requester(kind)}
                     yield self._line(number, at, _OPERATIONS[kind], None, details)
 
     def flush(self) -> Iterator[Line]:

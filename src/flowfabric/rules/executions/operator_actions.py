@@ -94,13 +94,14 @@ def cancel_plan(
     return form(**_cancel_values(execution, reason, by, now_ms))
 
 
-def cancel_by_job(execution: model.Execution, why: Why, now_ms: int) -> Decision:
-    """Cancels an execution that has not ended, on behalf of a bulk job."""
+def cancel_by_job(execution: model.Execution, reason: str, details: str, now_ms: int) -> Decision:
+    """Cancels an execution that has not ended. `details`: of the operator event."""
     if is_ended(execution):
         return Return()
     form = CANCEL_BY_JOB.form(execution)
-    values = _cancel_values(execution, why.reason, OPERATOR_OVERRIDE, now_ms)
-    return Commit(form(**values, details=f.details(why)))
+    values = _cancel_values(execution, reason, OPERATOR_OVERRIDE, now_ms)
+    values["details"] = details
+    return Commit(form.given(values))
 
 
 def _cancel_values(
