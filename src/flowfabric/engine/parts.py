@@ -104,14 +104,8 @@ class Parts:
         page_actions = PageActions(core, self.limit_cache, retention)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(
-            Queries(core),
-            Resolve(core),
-            search,
-            Explain(core),
-            History(core),
-            QueueCounts(core),
-        )
+        self._add(Queries(core), Resolve(core), search, Explain(core), History(core))
+        self._add(QueueCounts(core), Tasks(core, self.limit_cache, routing))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))
@@ -125,7 +119,6 @@ class Parts:
         self._add(WorkerRegistry(core, routing), Schedules(core), retention)
         self._add(BulkActions(core, search, lanes, replays, page_actions))
         self._add(ExecutionActions(core, lanes, page_actions))
-        self._add(Tasks(core, self.limit_cache, routing))
 
     def _add(self, *parts: object) -> None:
         self._parts |= {type(part).__name__: part for part in parts}
