@@ -21,7 +21,7 @@ from flowfabric.rules.limits.limit_scopes import (
 from .factory import IDENT
 
 FLOW = UUID(int=77)
-A, B, C, D = (UUID(int=n) for n in range(1, 5))
+A, B, C, D, E = (UUID(int=n) for n in range(1, 6))
 
 
 def scope(
@@ -32,6 +32,7 @@ def scope(
 
 SCOPES = scopes_of(
     [
+        scope("quota", E, "task", "mail", namespace="ns"),
         scope("quota", A, "flow", str(FLOW), namespace="ns"),
         scope("quota", B, "tag", "a.b=c", namespace="ns"),
         scope("quota", C, "lane", "jobs", namespace="ns"),
@@ -54,6 +55,9 @@ def test_the_nearest_quota() -> None:
     everywhere: dict[str, Any] = {"tags": {"a.b": "c"}, "lane_id": "jobs"}
     own = ExecutionPolicy(quota_policy_id=str(D))
     assert limits(own, FLOW, namespace="ns", **everywhere).quota_policy_id == D
+    mail = {"namespace": "ns", "execution_kind": "mail"}
+    assert limits(own, FLOW, **mail, **everywhere).quota_policy_id == D
+    assert limits(None, FLOW, **mail, **everywhere).quota_policy_id == E
     found = [limits(None, FLOW, namespace="ns", **everywhere)]
     for name in ("flow", "tags", "lane_id"):
         everywhere.pop(name, None)

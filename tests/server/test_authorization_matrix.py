@@ -63,13 +63,15 @@ GET /v1/workers
 GET /v1/lanes
 GET /v1/lanes/{lane}
 GET /v1/schedules
+GET /v1/tasks
+GET /v1/tasks/{name}
 ping server_time_ms describe_execution explain_execution read_execution_info read_execution_state
 read_execution_context
 read_outcome wait_for_outcome get_execution_result list_attempts read_stream tail_stream
 read_followed read_summary
 list_pending_waitpoints
 read_budget_ledger resolve_execution_flow_id history describe_flow flow_members flow_edges
-read_flow_summary list_workers
+read_flow_summary list_workers read_task list_tasks
 read_schedules read_events list_lanes read_lane list_executions list_flows list_suspended
 list_open_waitpoints list_approvals
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
@@ -92,6 +94,7 @@ PUT /v1/flows/{id}/edge-groups/{downstream}
 POST /v1/budgets
 POST /v1/budgets/{id}/usage
 POST /v1/quotas
+POST /v1/tasks/{name}
 create_execution submit_flow create_flow create_executions cancel_execution deliver_signal
 create_budget create_quota_policy
 attach_limit
@@ -106,7 +109,7 @@ complete_and_claim delay cancel wait_children
 create_waitpoint fail suspend append_frame append_frames report_usage observe_signals read_steps
 read_last_suspension
 read_resume_signals
-register_worker heartbeat_worker mark_worker_dead begin_schedule move_schedule
+register_worker register_tasks heartbeat_worker mark_worker_dead begin_schedule move_schedule
 read_held_waitpoint_token
 """
 OPERATE = """
@@ -121,7 +124,9 @@ POST /v1/lanes/{lane}/resume
 POST /v1/lanes/{lane}/drain
 POST /v1/schedules/{name}/pause
 POST /v1/schedules/{name}/resume
-pause_schedule resume_schedule replay_execution change_priority revoke_lease set_execution_tag
+POST /v1/tasks/{name}/forget
+pause_schedule resume_schedule forget_task replay_execution change_priority revoke_lease
+set_execution_tag
 set_execution_tags
 close_waitpoint deliver_approval_signal pause_lane resume_lane
 drain_lane update_budget update_quota_policy reset_budget close_quota open_quota detach_limit

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from flowfabric.cli import (
     actions,
@@ -24,7 +25,9 @@ from flowfabric.cli import (
     schedules,
     server,
     signal,
+    submit,
     tail,
+    tasks,
     verify,
     why,
     worker,
@@ -36,9 +39,9 @@ from flowfabric.cli.top import command as top
 NAMES = {"help_option_names": ["-h", "--help"]}
 
 
-def group(title: str) -> typer.Typer:
+def group(title: str, kind: type[TyperGroup] = TyperGroup) -> typer.Typer:
     return typer.Typer(
-        help=title, no_args_is_help=True, rich_markup_mode=None, context_settings=NAMES
+        cls=kind, help=title, no_args_is_help=True, rich_markup_mode=None, context_settings=NAMES
     )
 
 
@@ -77,6 +80,7 @@ def print_version() -> None:
     console.print(version("flowfabric"))
 
 
+app.command("submit")(exits(submit.run))
 app.command("list")(exits(runs.list_runs))
 app.command("show")(exits(runs.show))
 app.command("result")(exits(runs.result))
@@ -117,6 +121,10 @@ for title, name, functions in (
         made.command(word)(exits(function))
 app.command("workers")(exits(lanes.list_workers))
 flows.command("cancel")(exits(flow.cancel_flow))
+declared = group("List and show the tasks that workers have declared.", tasks.ListByDefault)
+app.add_typer(declared, name="tasks")
+for word, function in tasks.COMMANDS.items():
+    declared.command(word)(exits(function))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
 app.command("verify")(exits(verify.run, old_url=True))

@@ -235,6 +235,10 @@ def result(
 ) -> int:
     """Prints the result of a completed execution; exit code 1 if it has none."""
     wait_ms = 0 if wait is None else millis(wait, "--wait")
+    return print_result(execution, database, wait_ms, as_json)
+
+
+def print_result(execution: str, database: Database, wait_ms: int, as_json: bool) -> int:
     ident, found = database.read(lambda engine: _outcome(engine, execution, wait_ms))
     if as_json:
         text.print_json(_outcome_json(ident, found))

@@ -58,6 +58,7 @@ from flowfabric.engine.workers.registry import WorkerRegistry
 from flowfabric.engine.workers.retention import Retention
 from flowfabric.engine.workers.schedules import Schedules
 from flowfabric.engine.workers.steps import Steps
+from flowfabric.engine.workers.tasks import Tasks
 from flowfabric.ids import ExecutionId
 from flowfabric.store.port import Store
 
@@ -110,6 +111,7 @@ class Parts:
         queue_counts, counts = QueueCounts(core), CountExecutions(core)
         self._add(Queries(core), Resolve(core), search, Explain(core), History(core))
         self._add(counts, queue_counts, Deployment(core, search, counts, queue_counts))
+        self._add(Tasks(core, self.limit_cache, routing))
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))

@@ -282,6 +282,11 @@ class EngineProtocol(ABC):
     mark_worker_dead = operation(parts.WorkerRegistry.mark_worker_dead)
     list_workers = operation(parts.WorkerRegistry.list_workers)
 
+    register_tasks = operation(parts.Tasks.register_tasks)
+    forget_task = operation(parts.Tasks.forget_task)
+    read_task = operation(parts.Tasks.read_task)
+    list_tasks = operation(parts.Tasks.list_tasks)
+
     begin_schedule = operation(parts.Schedules.begin_schedule)
     read_schedules = operation(parts.Schedules.read_schedules)
     move_schedule = operation(parts.Schedules.move_schedule)

@@ -30,6 +30,7 @@ from flowfabric.model.execution import (
 from flowfabric.model.lease import MAX_LEASE_TTL_MS, MAX_WAIT_MS, ClaimPolicy
 from flowfabric.model.waitpoint import MAX_APPROVERS
 from flowfabric.rules.waits.payload_schema import MAX_SCHEMA_BYTES
+from flowfabric.rules.waits.schema_form import flaw
 
 MAX_TIMESTAMP_MS = 2**53 - 1
 MAX_IDEMPOTENCY_KEY_BYTES = 512
@@ -204,7 +205,7 @@ def target(execution: object, partition: object, now: object = None) -> Executio
     return ident
 
 
-def payload_schema(value: object) -> None:
+def payload_schema(value: object, field: str = "payload_schema") -> None:
     if value is None:
         return
     try:
@@ -212,7 +213,10 @@ def payload_schema(value: object) -> None:
     except (TypeError, ValueError, RecursionError):
         data = b""
     if not data or len(data) > MAX_SCHEMA_BYTES:
-        raise invalid("payload_schema", f"a JSON schema of at most {MAX_SCHEMA_BYTES} bytes")
+        raise invalid(field, f"a JSON schema of at most {MAX_SCHEMA_BYTES} bytes")
+    wrong = flaw(msgspec.json.decode(data))
+    if wrong is not None:
+        raise bad_input(f"{field}: {wrong}")
 
 
 def approvers(value: object) -> list[str]:

@@ -13,7 +13,7 @@ DEFAULT_WINDOW_S = 60
 DEFAULT_DIMENSION = "default"
 MAX_DIMENSION_BYTES = 256
 MAX_LIMIT_SCOPES = 10_000
-SCOPE_TYPES = ("flow", "tag", "lane", "namespace")
+SCOPE_TYPES = ("task", "flow", "tag", "lane", "namespace")
 """What a limit can be attached to, besides an execution; nearest first."""
 LIMIT_KINDS = ("budget", "quota")
 BUDGET_GATE = "budget"

@@ -28,6 +28,7 @@ from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
 from flowfabric.sdk.flow_handle import Flow
 from flowfabric.sdk.limits import Budget, Quota, budget_id, quota_named
+from flowfabric.sdk.named_task import NamedTask
 from flowfabric.sdk.options import (
     Retention,
     ScheduleOptions,
@@ -97,6 +98,7 @@ class App:
         self.url, self.name = url, checked_name(name, "name")
         self.namespace = checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
+        self.seals = codec is not None
         self.tasks: dict[str, AnyTask] = {}
         self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
@@ -142,6 +144,7 @@ class App:
 
         - `name`: stored with the run, default that of the function.
         - `lane`: the queue its runs wait in, default `"default"`.
+        - `version`: a worker with a lower one does not replace the registered declaration.
         - `retry`: a `Retry`; without it, a timeout and a raised `Retry` are retried up to three
           times and every other exception is final.
         - `timeout`: a span one attempt may run, waits excluded; default no limit.
@@ -331,6 +334,10 @@ class App:
             known = ", ".join(sorted(self.tasks)) or "none"
             raise UnknownTask(f"task {task}: not declared here; declared: {known}")
         return found
+
+    def task_named(self, name: str) -> AnyTask | NamedTask:
+        """A task by its name: the one declared here, or else one that other workers declare."""
+        return self.tasks.get(name) or NamedTask(self, name)
 
     def runnable(self, kind: str) -> AnyTask | None:
         """The task that a worker runs for executions of this kind."""

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ConfigError, ValidationError, ValidationKind
 from flowfabric.ids import tag_key_is_valid
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import TASK, RetentionPolicy
+from flowfabric.rules.workers.task_submission import dated
 from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from flowfabric.sdk.exceptions import Retry
 
 SHORTEST_RETENTION_MS = 1_000
+OVERTIME_MS = 1_000
+"""The worker stops a task at its timeout; the engine does so this much later."""
 CatchUp = Literal["skip", "one", "all"]
 
 
@@ -75,6 +77,7 @@ class TaskOptions(TypedDict, total=False):
 
     name: str | None
     lane: str
+    version: int
     retry: Retry | None
     timeout: Span | None
     priority: int
@@ -140,15 +143,9 @@ class Options(Struct, frozen=True):
 
     def dated(self, made: CreateExecutionArgs, now_ms: int) -> CreateExecutionArgs:
         """Resolves `delay` and `deadline` against this time."""
-        if self.delay is None and self.deadline is None:
-            return made
-        return replace(
-            made,
-            delay_until=None if self.delay is None else now_ms + millis(self.delay, "delay"),
-            execution_deadline_at=None
-            if self.deadline is None
-            else now_ms + millis(self.deadline, "deadline"),
-        )
+        delay = None if self.delay is None else millis(self.delay, "delay")
+        deadline = None if self.deadline is None else millis(self.deadline, "deadline")
+        return dated(made, delay, deadline, now_ms)
 
     async def dated_by(
         self, engine: EngineProtocol, made: CreateExecutionArgs

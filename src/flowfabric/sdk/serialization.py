@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
@@ -12,9 +11,12 @@ import msgspec
 from msgspec import inspect as kinds
 
 from flowfabric.errors import ConfigError
+from flowfabric.rules.workers.task_submission import digest
 from flowfabric.sdk.exceptions import PayloadError
 from flowfabric.sdk.inputs import Stored
+from flowfabric.sdk.json_schema import JsonSchema, arguments_schema, schema_of, usable
 from flowfabric.sdk.options import SUBMIT_OPTIONS
+from flowfabric.sdk.signature_text import signature_text
 
 RESULTS = "$results"
 MAX_PAYLOAD_BYTES = 1_048_576
@@ -191,8 +193,7 @@ class Signature(Generic[T]):
         bound = self._bound(args, kwargs)
         found = self._decoded(_canonical(bound), self._type)
         given = {name: _canonical(getattr(found, name)) for name in sorted(bound)}
-        stated = [(name, value) for name, value in given.items() if self._default(name) != value]
-        return hashlib.sha256(repr((self._name, stated)).encode()).hexdigest()[:32]
+        return digest(self._name, given, {name: self._default(name) for name in given})
 
     def _default(self, name: str) -> bytes | None:
         """An argument's default, if it has one that can be stored."""
@@ -201,6 +202,22 @@ class Signature(Generic[T]):
             return None if default is inspect.Parameter.empty else _canonical(default)
         except (TypeError, ValueError, RecursionError):
             return None
+
+    # ---- for the registry of tasks
+
+    def arguments_schema(self) -> JsonSchema | None:
+        """None if the types of the arguments cannot be described."""
+        found = (self._whole.parameters[name] for name in self._taken)
+        defaults = {each.name: each.default for each in found if each.default is not each.empty}
+        return usable(lambda: arguments_schema(self._type, defaults))
+
+    def result_schema(self) -> JsonSchema | None:
+        return usable(lambda: schema_of(self._result, "result"))
+
+    def __str__(self) -> str:
+        kinds = {field[0]: field[1] for field in self._fields}
+        taken = (self._whole.parameters[name] for name in self._taken)
+        return signature_text(taken, kinds, self._result)
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Binds by Python's own rules, without the context and the injected parameters."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import UUID
 
@@ -13,22 +13,30 @@ from msgspec.structs import replace
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
-from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
+from flowfabric.model.execution import MAX_BULK_CREATE, CreateExecutionArgs
 from flowfabric.model.policy import (
+    MAX_COUNT,
     ExecutionPolicy,
     RetentionPolicy,
     RoutingRequirements,
     TimeoutPolicy,
 )
+from flowfabric.model.task import (
+    MAX_DESCRIPTION_BYTES,
+    MAX_SIGNATURE_BYTES,
+    TaskDeclaration,
+)
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.durations import Span, millis
-from flowfabric.sdk.exceptions import IdempotencyConflict, Retry
+from flowfabric.sdk.exceptions import Retry
 from flowfabric.sdk.inputs import Stored
-from flowfabric.sdk.options import Options, capability_of, checked_tags
+from flowfabric.sdk.limits import quota_id
+from flowfabric.sdk.options import OVERTIME_MS, Options, capability_of
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Signature, sealed
+from flowfabric.sdk.submission import create_run, execution_args
 from flowfabric.sdk.sync_context import Context as SyncContext
 from flowfabric.sdk.sync_context import thread_function
 
@@ -38,8 +46,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OVERTIME_MS = 1_000
-"""The worker stops a task at its timeout; the engine does so this much later."""
 _NOT_SYNC = (
     "an async def takes flowfabric.Context, whose calls are awaited; those of "
     "flowfabric.sync.Context would block the event loop"
@@ -64,6 +70,7 @@ class Task(Generic[P, R]):
         lane: str = "default",
         retry: Retry | None = None,
         timeout: Span | None = None,
+        version: int = 0,
         priority: int = 0,
         requires: Iterable[str] = (),
         quota: UUID | None = None,
@@ -71,6 +78,7 @@ class Task(Generic[P, R]):
     ) -> None:
         self.app, self.function, self.name = app, function, name
         self.lane, self.retry, self.priority = lane_id(lane), retry, priority
+        self.version = _version(version, name)
         self.requires, self.quota, self.retention = tuple(requires), quota, retention
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
         self.is_async = inspect.iscoroutinefunction(function)
@@ -116,19 +124,9 @@ class Task(Generic[P, R]):
         made = self.creation(
             ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options
         )
-        made = await options.dated_by(engine, made)
         if options.key is not None:
             made = replace(made, key_digest=self.signature.digest(args, kwargs))
-        seen = self.app.results.seen
-        answer = await engine.create_execution(made, connection=options.connection)
-        if isinstance(answer, Duplicate) and answer.key_digest not in (None, made.key_digest):
-            raise IdempotencyConflict(self.name, str(options.key), answer.execution_id)
-        return Run(
-            self.app,
-            answer.execution_id,
-            cast(Any, self),
-            seen if isinstance(answer, Created) else None,
-        )
+        return await create_run(self.app, engine, made, options, cast(Any, self))
 
     async def submit_many(self, many: Iterable[object], **kwargs: object) -> list[Run[R]]:
         """Submits one run per item: a tuple of arguments, a dict by name, or a single argument.
@@ -196,34 +194,55 @@ class Task(Generic[P, R]):
         )
 
     def creation(self, ident: ExecutionId, payload: bytes, options: Options) -> CreateExecutionArgs:
-        if options.key_ttl is not None and options.key is None:
-            raise ConfigError("key_ttl: the lifetime of a key; give key=... as well")
-        requires = sorted({capability_of(self.name), *self.requires, *options.requires})
+        return execution_args(self.app, self.defaults, ident, payload, options)
+
+    @cached_property
+    def defaults(self) -> TaskDeclaration:
+        """What a submission applies, without the parts of `declaration` for people."""
+        requires = tuple(sorted({capability_of(self.name), *self.requires}))
         policy = ExecutionPolicy(
-            priority=self.priority if options.priority is None else options.priority,
+            priority=self.priority,
             retry_policy=self.retry.policy() if self.retry else _DEFAULT_RETRY,
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS)
             if self.timeout_ms
             else None,
-            routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
+            routing_requirements=RoutingRequirements(required_capabilities=requires),
             quota_policy_id=None if self.quota is None else str(self.quota),
             retention_policy=self.retention,
-            dedup_window_ms=None if options.key_ttl is None else millis(options.key_ttl, "key_ttl"),
         )
-        made = CreateExecutionArgs(
-            execution_id=ident,
-            lane_id=options.lane or self.lane,
-            namespace=self.app.namespace,
-            execution_kind=self.name,
-            input_payload=payload,
-            payload_encoding="json",
-            priority=policy.priority,
-            creator_identity=self.app.name,
-            idempotency_key=None if options.key is None else f"{self.name}:{options.key}",
-            tags=self.app.stamp(checked_tags(options.tags)),
-            policy=policy,
+        return TaskDeclaration(
+            name=self.name, lane_id=self.lane, version=self.version, policy=policy
         )
-        return options.dated(made, time.time_ns() // 1_000_000)
+
+    def declaration(self) -> TaskDeclaration:
+        """What a worker registers about the task."""
+        signature = str(self.signature)
+        quotas = (
+            name for name in self.app.quotas if self.quota == quota_id(self.app.namespace, name)
+        )
+        return replace(
+            self.defaults,
+            quota=next(quotas, ""),
+            arguments=self.signature.arguments_schema(),
+            result=self.signature.result_schema(),
+            description=_cut(inspect.getdoc(self.function) or "", MAX_DESCRIPTION_BYTES),
+            signature=_cut(signature, MAX_SIGNATURE_BYTES),
+            sealed=self.app.seals,
+        )
+
+
+def _version(value: object, task: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
+        raise ConfigError(
+            f"task {task}: version: a whole number from 0 to {MAX_COUNT}, got {value!r:.80}"
+        )
+    return value
+
+
+def _cut(text: str, most: int) -> str:
+    """At most so many bytes, of storable text."""
+    plain = text.encode(errors="replace").replace(b"\0", b"")
+    return plain[:most].decode(errors="ignore")
 
 
 class Declare(Protocol):

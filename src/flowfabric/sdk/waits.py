@@ -17,6 +17,7 @@ from flowfabric.model.waitpoint import APPROVED, ResumeSignal
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import PayloadError, Rejected
 from flowfabric.sdk.invoke import call_user_code
+from flowfabric.sdk.json_schema import JsonSchema, schema_of
 from flowfabric.sdk.serialization import from_json
 from flowfabric.sdk.session import Session
 
@@ -85,18 +86,6 @@ def decided(signals: Sequence[Signal], approvers: Sequence[str] = ()) -> Decisio
     return Decision(bool(answers) and not against, ", ".join(names), "\n".join(comments), answers)
 
 
-def schema_of(kind: object, where: str) -> JsonSchema | None:
-    """The JSON schema by which the engine checks payloads before it accepts a signal."""
-    if kind is Any or kind is bytes:
-        return None
-    if hasattr(kind, "model_json_schema"):
-        return dict(kind.model_json_schema())
-    try:
-        return msgspec.json.schema(kind, schema_hook=lambda _: {})
-    except (TypeError, ValueError, NameError) as error:
-        raise PayloadError(f"{where}: payload: {error}") from None
-
-
 class OpenWaitpoint(Struct, frozen=True):
     """An open waitpoint and the token that allows a signal to it. `notify` receives it.
 
@@ -120,7 +109,6 @@ class OpenWaitpoint(Struct, frozen=True):
         return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"
 
 
-JsonSchema = dict[str, Any]
 Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
 
 
@@ -213,7 +201,7 @@ def new_wait(
     """Takes the wait's positions in the order of steps when it is asked for, not when awaited."""
     limit = None if timeout is None else millis(timeout, "timeout")
     session.check(f"wait {name!r}")
-    schema = schema_of(payload, f"task {session.task}: wait {name!r}")
+    schema = schema_of(payload, f"task {session.task}: wait {name!r}: payload")
     order = session.order
     notice = None if notify is None else order.number(f"{name}: opened", f"{name}: told")
     position = order.reach(name, "wait")

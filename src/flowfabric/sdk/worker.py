@@ -24,6 +24,7 @@ from flowfabric.sdk.invoke import Invoker
 from flowfabric.sdk.lease_renewer import LeaseRenewer
 from flowfabric.sdk.producer import Producer, Registration, Slots
 from flowfabric.sdk.schedules import Ticker
+from flowfabric.sdk.task_registry import TaskRegistry
 
 MAX_CONCURRENCY = 10_000
 
@@ -80,6 +81,7 @@ class Worker:
             tuple(self.capabilities),
             millis(lease, "lease"),
         )
+        self._registry = TaskRegistry(app)
         self._invoker = Invoker(
             app,
             {type(each): each for each in (*app.state, *state)},
@@ -144,6 +146,7 @@ class Worker:
         if self._loops:
             engine.with_scanners(self._loops if isinstance(self._loops, LoopSettings) else None)
         await self._registration.add(engine)
+        await self._registry.add(engine)
         self._ticker = Ticker(self.app, engine)
         self._ticker.start()
         self._claiming = asyncio.create_task(self._claim(engine), name="flowfabric-worker")
@@ -158,13 +161,16 @@ class Worker:
         return engine
 
     async def _claim(self, engine: EngineProtocol) -> None:
-        heartbeat = asyncio.create_task(self._registration.beat(engine))
+        beside = [
+            asyncio.create_task(self._registration.beat(engine)),
+            asyncio.create_task(self._registry.keep(engine)),
+        ]
         try:
             await self._producer.run(engine)
         finally:
-            heartbeat.cancel()
-            with suppress(asyncio.CancelledError):
-                await heartbeat
+            for each in beside:
+                each.cancel()
+            await asyncio.wait(beside)
 
     def request_stop(self) -> None:
         """Claims nothing more; `run()` then ends. Does not wait."""

@@ -274,6 +274,10 @@ _DECLARED = (
         all_schedules=index("namespace, name", primary=True),
     ),
     *_of(
+        "ff_task",
+        tasks=index("name", "namespace", primary=True),
+    ),
+    *_of(
         "ff_bulk_job",
         bulk_jobs=index("created_at_ms, job_id"),
         bulk_running=index("updated_at_ms, job_id", "", _is("state", "running")),

@@ -305,6 +305,12 @@ TABLES: dict[str, Table] = {
             namespace text='default'""",
         ),
         table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
+        table(
+            "ff_task",
+            """namespace text!, name text!, fingerprint text, task_version int=0,
+            quota_policy_id uuid?, declared_at_ms int, registered_at_ms int, changed_at_ms int,
+            last_seen_ms int, version int=0, head text, declaration text""",
+        ),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
         table(
             "ff_bulk_job",

@@ -15,7 +15,7 @@ from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.background import background
 from flowfabric.sync.bridge import Wrapper, blocking, forwarded, wrapped
-from flowfabric.sync.runs import Flow, FlowBuilder, Run, Task, unwrapped
+from flowfabric.sync.runs import Flow, FlowBuilder, NamedTask, Run, Task, unwrapped
 from flowfabric.sync.search import Bulk, Runs
 
 
@@ -79,6 +79,12 @@ class App(Wrapper[AsyncApp]):
     budget = forwarded(AsyncApp.budget)
     quota = forwarded(AsyncApp.quota)
     named = wrapped(AsyncApp.named, Task)
+
+    @documented(AsyncApp.task_named)
+    def task_named(self, name: str) -> Task[..., Any] | NamedTask:
+        found = self.inner.task_named(name)
+        return Task(found) if isinstance(found, AsyncTask) else NamedTask(found)
+
     run = wrapped(AsyncApp.run, Run)
     counts = blocking(AsyncApp.counts)
     close = blocking(AsyncApp.close)

@@ -9,6 +9,7 @@ from uuid import UUID
 from flowfabric.ids import ExecutionId
 from flowfabric.sdk import flow as aio
 from flowfabric.sdk.flow_handle import Flow as AsyncFlow
+from flowfabric.sdk.named_task import NamedTask as AsyncNamedTask
 from flowfabric.sdk.run import Run as AsyncRun
 from flowfabric.sdk.run_info import RunFields
 from flowfabric.sdk.run_info import RunInfo as AsyncRunInfo
@@ -94,6 +95,19 @@ class Task(Wrapper[AsyncTask[P, R]], Generic[P, R]):
         return [Run(run) for run in background.call(self.inner.submit_many(many, **options))]
 
     call = forwarded(AsyncTask.call)
+
+
+class NamedTask(Wrapper[AsyncNamedTask]):
+    """A task that is declared elsewhere, as `flowfabric.App.task_named` returns it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the task."""
+        return self.inner.name
+
+    @documented(AsyncNamedTask.submit)
+    def submit(self, /, **arguments: object) -> Run[Any]:
+        return Run(background.call(self.inner.submit(**arguments)))
 
 
 def unwrapped(task: Task[P, R] | AsyncTask[P, R]) -> AsyncTask[P, R]:

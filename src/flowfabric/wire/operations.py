@@ -79,7 +79,9 @@ _LISTED = [
     *_all(
         Role.READ, Bound.FLOW, "flow_id", "describe_flow flow_members flow_edges read_flow_summary"
     ),
-    *_all(Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules"),
+    *_all(
+        Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules read_task list_tasks"
+    ),
     *_all(Role.READ, Bound.FREE, "", "read_events"),
     *_all(
         Role.READ,
@@ -123,14 +125,14 @@ _LISTED = [
         "execution",
         "read_steps read_last_suspension read_resume_signals",
     ),
-    *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker"),
+    *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker register_tasks"),
     *_all(
         Role.WORK, Bound.NAMESPACE, "namespace", "heartbeat_worker mark_worker_dead begin_schedule"
     ),
     *_all(Role.WORK, Bound.NAMESPACE, "mark", "move_schedule", again=False),
     *_all(Role.WORK, Bound.HANDLE, "handle", "read_held_waitpoint_token"),
     *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token"),
-    *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule"),
+    *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule forget_task"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution", again=False),
     *_all(Role.OPERATE, Bound.EXECUTION, "execution", "move_execution release_execution"),
     *_all(

@@ -43,6 +43,7 @@ BIG = (
     "ff_limit_scope",
     "ff_lane_gate",
     "ff_schedule",
+    "ff_task",
     "ff_step",
     "ff_stream_meta",
     "ff_stream_frame",
@@ -138,6 +139,9 @@ SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
 INSERT INTO ff_lane_gate (lane_id, namespace, gate) SELECT '{LANE}-' || i, 'default', 'g' {_SOME};
 INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-' || i, i {_SOME};
+INSERT INTO ff_task (namespace, name, fingerprint, declared_at_ms, registered_at_ms, changed_at_ms,
+    last_seen_ms, head, declaration)
+SELECT 'ns-' || i % 4, 't-' || i, '', i, i, i, i, '', '' {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms)
 SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms)

@@ -257,7 +257,7 @@ def _scope(kind: object, limit: object, scope_type: object, scope: object) -> _S
             where = str(validation.flow_id(scope, "scope_id"))
         case "lane":
             where = lane_id(scope, "scope_id")
-        case "namespace":
+        case "task" | "namespace":
             where = name(scope, "scope_id")
         case _:
             where = validation.text(scope, "scope_id", MAX_SCOPE_ID_BYTES)

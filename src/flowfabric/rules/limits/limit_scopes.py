@@ -74,6 +74,8 @@ def _at(
     scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUID | None
 ) -> list[LimitScope]:
     match scope_type:
+        case "task":
+            ids = [args.execution_kind]
         case "flow":
             ids = [] if flow_id is None else [str(flow_id)]
         case "tag":

@@ -22,7 +22,7 @@ _FORMATS: dict[str, type] = {
     "duration": timedelta,
     "decimal": Decimal,
 }
-_TYPES: dict[str, Callable[[object], bool]] = {
+TYPES: dict[str, Callable[[object], bool]] = {
     "null": lambda value: value is None,
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -31,6 +31,10 @@ _TYPES: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
 }
+
+
+_CHOICES, _NULL = ("anyOf", "oneOf"), {"type": "null"}
+MAX_SHOWN_NAMES = 20
 
 
 class _Mismatch(Exception):
@@ -43,9 +47,13 @@ def mismatch(schema: str, payload: bytes | None) -> str | None:
         value = None if payload is None else msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError):
         return "payload: JSON is expected"
-    found = msgspec.json.decode(schema)
+    return difference(msgspec.json.decode(schema), value, "payload")
+
+
+def difference(schema: Mapping[str, Any], value: object, at: str) -> str | None:
+    """The first difference of a decoded value from the schema. `at` names the value."""
     try:
-        _Check(found.get("$defs", {})).check(found, value, "payload", 0)
+        _Check(schema.get("$defs", {})).check(schema, value, at, 0)
     except _Mismatch as error:
         return str(error)
     return None
@@ -70,10 +78,9 @@ class _Check:
             self.check(target, value, at, depth + 1)
         for each in schema.get("allOf", ()):
             self.check(each, value, at, depth + 1)
-        if "anyOf" in schema and not any(
-            self._fits(each, value, at, depth + 1) for each in schema["anyOf"]
-        ):
-            raise _Mismatch(f"{at}: none of the accepted forms, got {_shown(value)}")
+        for word in _CHOICES:
+            if word in schema:
+                self._check_choice(schema[word], value, at, depth + 1)
         _check_kind(schema, value, at)
         if isinstance(value, str):
             _check_text(schema, value, at)
@@ -83,6 +90,14 @@ class _Check:
             self._check_object(schema, value, at, depth)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             _check_number(schema, value, at)
+
+    def _check_choice(self, choices: Sequence[object], value: object, at: str, depth: int) -> None:
+        """For a single type or null, the error is that of the type."""
+        own = [each for each in choices if each != _NULL]
+        if value is not None and len(own) == 1:
+            self.check(own[0], value, at, depth)
+        elif not any(self._fits(each, value, at, depth) for each in choices):
+            raise _Mismatch(f"{at}: none of the accepted forms, got {_shown(value)}")
 
     def _fits(self, schema: object, value: object, at: str, depth: int) -> bool:
         try:
@@ -109,6 +124,8 @@ class _Check:
                 raise _Mismatch(f"{at}.{name}: required")
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, each in value.items():
+            if others is False and name not in known:
+                raise _Mismatch(f"{at}.{name[:80]}: unknown name; {_names(known)}")
             names = schema.get("propertyNames", True)
             self.check(names, name, f"{at}, the name {name[:80]!r}", depth + 1)
             self.check(known.get(name, others), each, f"{at}.{name[:80]}", depth + 1)
@@ -117,7 +134,7 @@ class _Check:
 def _check_kind(schema: Mapping[str, Any], value: object, at: str) -> None:
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    if kinds and not any(_TYPES[kind](value) for kind in kinds if kind in _TYPES):
+    if kinds and not any(TYPES[kind](value) for kind in kinds if kind in TYPES):
         raise _Mismatch(f"{at}: {' or '.join(kinds)} is expected, got {_shown(value)}")
     accepted = [schema["const"]] if "const" in schema else schema.get("enum")
     if accepted is not None and not any(
@@ -159,6 +176,12 @@ def _check_size(schema: Mapping[str, Any], size: int, what: str, at: str) -> Non
     if size < least or (most is not None and size > most):
         accepted = f"at least {least}" if most is None else f"from {least} to {most}"
         raise _Mismatch(f"{at}: {what.lower()} {accepted}, got {size}")
+
+
+def _names(known: Mapping[str, object]) -> str:
+    """The names that an object accepts."""
+    shown = ", ".join(sorted(known)[:MAX_SHOWN_NAMES]) or "none"
+    return f"accepted: {shown}{', ...' if len(known) > MAX_SHOWN_NAMES else ''}"
 
 
 def _shown(value: object) -> str:

@@ -13,6 +13,7 @@ from flowfabric.server.routes import (
     limits,
     runs,
     streams,
+    tasks,
     waitpoints,
     workers,
 )
@@ -27,6 +28,7 @@ ROUTES: tuple[Route, ...] = (
     *flows.routes.all,
     *limits.routes.all,
     *workers.routes.all,
+    *tasks.routes.all,
     *approvals.routes.all,
     *engine.ROUTES,
 )

@@ -610,6 +610,22 @@ CREATE TABLE ff_lane_gate (
     PRIMARY KEY (lane_id, namespace, gate)
 );
 
+CREATE TABLE ff_task (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    fingerprint text COLLATE "C" NOT NULL,
+    task_version bigint NOT NULL DEFAULT 0,
+    quota_policy_id uuid,
+    declared_at_ms bigint NOT NULL,
+    registered_at_ms bigint NOT NULL,
+    changed_at_ms bigint NOT NULL,
+    last_seen_ms bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    head text COLLATE "C" NOT NULL,
+    declaration text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
 CREATE TABLE ff_schedule (
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,

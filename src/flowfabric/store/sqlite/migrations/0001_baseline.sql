@@ -605,6 +605,22 @@ CREATE TABLE ff_lane_gate (
     PRIMARY KEY (lane_id, namespace, gate)
 );
 
+CREATE TABLE ff_task (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    task_version INTEGER NOT NULL DEFAULT 0,
+    quota_policy_id BLOB,
+    declared_at_ms INTEGER NOT NULL,
+    registered_at_ms INTEGER NOT NULL,
+    changed_at_ms INTEGER NOT NULL,
+    last_seen_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    head TEXT NOT NULL,
+    declaration TEXT NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
 CREATE TABLE ff_schedule (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
