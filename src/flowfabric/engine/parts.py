@@ -42,6 +42,7 @@ from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
 from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.tokens.tokens import ApiTokens
 from flowfabric.engine.waits.signals import Signals
 from flowfabric.engine.waits.signing_keys import SigningKeys
 from flowfabric.engine.waits.suspend import Suspend
@@ -103,6 +104,7 @@ class Parts:
         self._add(Suspend(core, self.leases), signals, WaitpointQueries(core), keys)
         self._add(self.budgets, upkeep, quotas, QuotaMaintenance(core, quotas, actions))
         self._add(self.leases, self.streams, long_poll, self.steps)
+        self._add(ApiTokens(core))
         self._add(WorkerRegistry(core, routing), Schedules(core), Retention(core, quota_cache))
 
     def _add(self, *parts: object) -> None:

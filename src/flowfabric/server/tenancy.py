@@ -22,7 +22,10 @@ from flowfabric.wire.operations import Bound, Operation
 if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
 
-UPDATES = frozenset({"update_budget", "update_quota_policy"})
+UPDATES = frozenset(
+    {"update_budget", "update_quota_policy", "create_token", "rotate_token", "revoke_token"}
+)
+"""Operations whose `args.by` is the name of the caller."""
 _LIMITS = {
     Bound.BUDGET: ("budget", "budget_id"),
     Bound.QUOTA: ("quota", "quota_policy_id"),

@@ -296,6 +296,13 @@ TABLES: dict[str, Table] = {
         ),
         table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
+        table(
+            "ff_api_token",
+            """token_id uuid!, name text, digest bytes, former_digest bytes?,
+            former_until_ms int?, roles text, namespace text?, lanes text?, created_at_ms int,
+            created_by text='', expires_at_ms int?, rotated_at_ms int?, revoked_at_ms int?,
+            last_used_at_ms int?, version int=0""",
+        ),
     )
 }
 

@@ -43,6 +43,7 @@ BIG = (
     "ff_limit_scope",
     "ff_lane_gate",
     "ff_schedule",
+    "ff_api_token",
     "ff_step",
     "ff_stream_meta",
     "ff_stream_frame",
@@ -138,6 +139,8 @@ SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
 INSERT INTO ff_lane_gate (lane_id, namespace, gate) SELECT '{LANE}-' || i, 'default', 'g' {_SOME};
 INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-' || i, i {_SOME};
+INSERT INTO ff_api_token (token_id, name, digest, roles, created_at_ms, revoked_at_ms)
+SELECT {_ID}, 't-' || i, '\\x00', '[]', i, CASE WHEN i % 2 = 0 THEN i END {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms)
 SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms)

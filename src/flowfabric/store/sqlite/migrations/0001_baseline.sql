@@ -613,6 +613,25 @@ CREATE TABLE ff_schedule (
     PRIMARY KEY (namespace, name)
 );
 
+CREATE TABLE ff_api_token (
+    token_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    former_digest BLOB,
+    former_until_ms INTEGER,
+    roles TEXT NOT NULL,
+    namespace TEXT,
+    lanes TEXT,
+    created_at_ms INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    expires_at_ms INTEGER,
+    rotated_at_ms INTEGER,
+    revoked_at_ms INTEGER,
+    last_used_at_ms INTEGER,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (token_id)
+);
+
 CREATE TABLE ff_clock (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     latest_ms INTEGER NOT NULL
@@ -701,6 +720,10 @@ CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_
 CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
 
 CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
+
+CREATE INDEX ff_api_token_live_tokens_idx ON ff_api_token (token_id) WHERE revoked_at_ms IS NULL;
+
+CREATE INDEX ff_api_token_revoked_tokens_idx ON ff_api_token (revoked_at_ms, token_id) WHERE revoked_at_ms IS NOT NULL;
 
 CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
 
