@@ -2,7 +2,9 @@
 
 FlowFabricError
 ├── ConfigError              the configuration of the process is invalid
-│   └── RequiresDevMode      SQLite was opened without an explicit opt-in
+│   ├── RequiresDevMode      SQLite was opened without an explicit opt-in
+│   ├── NoDatabase           there is no database that can be read
+│   └── Unauthorized         a server refused the token
 └── EngineError              an operation failed and changed nothing
     ├── NotFound             the entity does not exist
     ├── ValidationError      the caller's input, or stored data, is invalid
@@ -47,6 +49,14 @@ class RequiresDevMode(ConfigError):
         )
 
 
+class NoDatabase(ConfigError):
+    """There is no database at the URL, or it cannot be read."""
+
+
+class Unauthorized(ConfigError):
+    """A server refused the token of a call."""
+
+
 class ErrorClass(StrEnum):
     TERMINAL = "terminal"
     RETRYABLE = "retryable"
@@ -74,6 +84,7 @@ class NotFound(EngineError):
 
 class ValidationKind(StrEnum):
     INVALID_INPUT = "invalid_input"
+    AMBIGUOUS_ID = "ambiguous_id"
     CAPABILITY_MISMATCH = "capability_mismatch"
     INVALID_CAPABILITIES = "invalid_capabilities"
     INVALID_POLICY_JSON = "invalid_policy_json"

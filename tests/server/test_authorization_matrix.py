@@ -71,7 +71,7 @@ read_flow_summary list_workers
 read_schedules read_events list_lanes read_lane list_executions list_flows list_suspended
 list_open_waitpoints
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits
-read_quota_policy_limits
+read_quota_policy_limits resolve_execution find_executions count_executions
 """
 SUBMIT = """
 POST /v1/executions
@@ -119,7 +119,7 @@ POST /v1/schedules/{name}/pause
 POST /v1/schedules/{name}/resume
 pause_schedule resume_schedule replay_execution change_priority revoke_lease set_execution_tag
 set_execution_tags
-close_waitpoint pause_lane resume_lane
+close_waitpoint deliver_approval_signal pause_lane resume_lane
 drain_lane update_budget update_quota_policy reset_budget close_quota open_quota detach_limit
 read_waitpoint_token
 """

@@ -1,14 +1,11 @@
-"""The commands of `flowfabric`."""
+"""The commands of `flowfabric`: a line for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from importlib.metadata import version
-from typing import ParamSpec
+from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from flowfabric.cli import (
     approvals,
@@ -26,51 +23,40 @@ from flowfabric.cli import (
     why,
     worker,
 )
-from flowfabric.cli.text import console, show
-from flowfabric.errors import FlowFabricError
+from flowfabric.cli.registration import exits
+from flowfabric.cli.text import console
 
-P = ParamSpec("P")
+NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+def group(title: str) -> typer.Typer:
+    return typer.Typer(
+        help=title, no_args_is_help=True, rich_markup_mode=None, context_settings=NAMES
+    )
+
+
 app = typer.Typer(
-    help="FlowFabric: durable execution for Python.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=NAMES,
 )
-flows = typer.Typer(help="Show and list flows.", no_args_is_help=True)
+flows = group("Show, list and cancel flows.")
 app.add_typer(flows, name="flow")
-admin = typer.Typer(help="Deployment tools.", no_args_is_help=True)
+admin = group("Deployment tools.")
 app.add_typer(admin, name="admin")
 
 
-def exits(run: Callable[P, int]) -> Callable[P, None]:
-    """Exit with the status of a command, or with 2 and the text of an error."""
-
-    @wraps(run)
-    def command(*args: P.args, **options: P.kwargs) -> None:
-        try:
-            raise typer.Exit(run(*args, **options))
-        except FlowFabricError as error:
-            show(Text(str(error), "red"))
-            raise typer.Exit(2) from None
-
-    return command
-
-
-app.command("demo")(exits(demo.run))
-app.command("verify")(exits(verify.run))
-app.command("migrate")(exits(migrate.run))
-flows.command("show", cls=flow.FileIsOptional)(exits(flow.show_flow))
-flows.command("list")(exits(flow.list_flows))
-app.command("approvals")(exits(approvals.run))
-app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run))
-app.command("why")(exits(why.run))
-app.command("history")(exits(history.run))
-app.command("events")(exits(events.run))
-app.command("tail")(exits(tail.run))
-app.command("worker")(exits(worker.run))
-app.command("server")(exits(server.run))
-app.command("dev")(exits(dev.run))
-admin.command("partition-collisions")(exits(collisions.run))
+@app.callback(invoke_without_command=True)
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """FlowFabric: durable execution for Python."""
+    if show_version:
+        print_version()
+        raise typer.Exit(0)
 
 
 @admin.callback()
@@ -79,6 +65,23 @@ def _admin() -> None:
 
 
 @app.command(name="version")
-def show_version() -> None:
+def print_version() -> None:
     """Prints the version."""
     console.print(version("flowfabric"))
+
+
+app.command("why")(exits(why.run))
+app.command("history")(exits(history.run))
+app.command("tail")(exits(tail.run))
+app.command("events")(exits(events.run))
+flows.command("show", cls=flow.FileIsOptional)(exits(flow.show_flow, old_url=True))
+flows.command("list")(exits(flow.list_flows, old_url=True))
+app.command("approvals")(exits(approvals.run, old_url=True))
+app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
+app.command("verify")(exits(verify.run, old_url=True))
+app.command("migrate")(exits(migrate.run, old_url=True))
+app.command("worker")(exits(worker.run))
+app.command("server")(exits(server.run))
+app.command("dev")(exits(dev.run))
+app.command("demo")(exits(demo.run))
+admin.command("partition-collisions")(exits(collisions.run))

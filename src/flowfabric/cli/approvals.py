@@ -10,8 +10,8 @@ import typer
 from msgspec import Struct, structs
 from rich.text import Text
 
-from flowfabric.cli.database import read
-from flowfabric.cli.text import JsonLines, ReadUrl, clean, plural, print_json, show
+from flowfabric.cli.database import Database
+from flowfabric.cli.text import JsonLines, clean, plural, print_json, show
 from flowfabric.engine.engine import Engine
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
 from flowfabric.rules.executions.explain_waits import THEN
@@ -54,14 +54,14 @@ class OpenWaitpoint(Struct, frozen=True):
 
 
 def run(
-    url: ReadUrl,
+    database: Database,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
     ] = 50,
     as_json: JsonLines = False,
 ) -> int:
     """Lists the open waitpoints with their executions, conditions and timeouts, without tokens."""
-    found, more = read(url, lambda engine: open_waitpoints(engine, limit))
+    found, more = database.read_store(lambda engine: open_waitpoints(engine, limit), "approvals")
     if not as_json:
         title = f"{plural(len(found), 'open waitpoint')}, oldest first" if found else NONE
         show(f"{title}; use --limit for more" if more else title)

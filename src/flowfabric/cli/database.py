@@ -1,43 +1,135 @@
-"""Opens a database for one command, to read it or to write to it."""
+"""The database or server of a command, opened to read it or to write to it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import shlex
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from flowfabric.connect import connect_store, look_at_store
+from msgspec import Struct
+
+from flowfabric.connect import connect_store, is_http, is_postgres, look_at, look_at_store
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 
-DB_VARIABLE = "FLOWFABRIC_DB"
+URL_VARIABLE, TOKEN_VARIABLE = "FF_URL", "FF_TOKEN"
+OLD_VARIABLE = "FLOWFABRIC_DB"
+ACCEPTED = "sqlite:///path, a path, postgresql://host/database or http://host:port"
 T = TypeVar("T")
+E = TypeVar("E", bound=EngineProtocol)
 
 
-def database_url(url: str | None) -> str:
-    """The URL of `--db`, else of the environment."""
-    found = url or os.environ.get(DB_VARIABLE)
+def deprecated(old: str, new: str) -> None:
+    print(f"deprecated: {old}; use {new}", file=sys.stderr)
+
+
+def database_url(given: str | None, old: str | None = None) -> str:
+    found = named_url(given, old)
     if not found:
-        raise ConfigError(
-            "--db: expected sqlite:///path, a path or postgresql://host/database; "
-            f"or set {DB_VARIABLE}"
-        )
+        raise ConfigError(f"--db: expected {ACCEPTED}; or set {URL_VARIABLE}")
     return found
 
 
-def read(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    return asyncio.run(_closing(look_at_store(url), work))
+def named_url(given: str | None, old: str | None = None) -> str | None:
+    """The URL of `--db`, else of an old argument, else of the environment."""
+    if given and old:
+        raise ConfigError("--db and a URL as the last argument: only one of them is accepted")
+    if old:
+        deprecated("the URL as an argument", f"--db or {URL_VARIABLE}")
+    found = given or old or os.environ.get(URL_VARIABLE)
+    if not found and (found := os.environ.get(OLD_VARIABLE)):
+        deprecated(OLD_VARIABLE, URL_VARIABLE)
+    return found
 
 
-def write(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    """Open a database for writing. It creates a missing one: the caller must check before."""
+class Database(Struct, frozen=True):
+    """What `--db`, `--token` and their variables name."""
+
+    given: str | None = None
+    given_token: str | None = None
+    old: str | None = None
+
+    @property
+    def url(self) -> str:
+        return database_url(self.given, self.old)
+
+    @property
+    def named(self) -> str | None:
+        """The URL, for a command that works without one."""
+        return named_url(self.given, self.old)
+
+    @property
+    def token(self) -> str | None:
+        return self.given_token or os.environ.get(TOKEN_VARIABLE) or None
+
+    @property
+    def option(self) -> str:
+        """What a command in a hint adds to name the same database."""
+        shown = self.given or self.old
+        if shown is None:
+            return ""
+        return " --db URL" if _has_secret(shown) else f" --db {shlex.quote(shown)}"
+
+    def read(self, work: Callable[[EngineProtocol], Awaitable[T]]) -> T:
+        """Runs reads. The database is not created, migrated or written to."""
+        return read(self.url, work, self.token)
+
+    def read_store(self, work: Callable[[Engine], Awaitable[T]], what: str) -> T:
+        """Runs reads that HTTP does not carry."""
+        return asyncio.run(_closing(look_at_store(store_url(self.url, what)), work))
+
+    def write(self, work: Callable[[EngineProtocol], Awaitable[T]]) -> T:
+        """Runs changes of an existing database."""
+        return write(self.url, work, self.token)
+
+    def write_store(self, work: Callable[[Engine], Awaitable[T]], what: str) -> T:
+        """Runs changes that HTTP does not carry."""
+        _quiet()
+        return asyncio.run(_closing(_existing(store_url(self.url, what)), work))
+
+
+def read(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str | None = None) -> T:
+    return asyncio.run(_closing(look_at(url, token or os.environ.get(TOKEN_VARIABLE)), work))
+
+
+def write(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str | None = None) -> T:
+    if is_http(url):
+        return read(url, work, token)
+    _quiet()
+    return asyncio.run(_closing(_existing(url), work))
+
+
+async def _existing(url: str) -> Engine:
+    """An engine on a store that exists: opening a SQLite file for writing would create it."""
+    if not is_postgres(url):
+        await (await look_at_store(url)).close()
+    return await connect_store(url, dev=True, loops=False)
+
+
+def _quiet() -> None:
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
-    return asyncio.run(_closing(connect_store(url, dev=True, loops=False), work))
 
 
-async def _closing(opening: Awaitable[Engine], work: Callable[[Engine], Awaitable[T]]) -> T:
+def store_url(url: str, what: str) -> str:
+    if is_http(url):
+        raise ConfigError(
+            f"--db: {what} needs the store itself, not its server; "
+            "use sqlite:///path or postgresql://host/database"
+        )
+    return url
+
+
+def _has_secret(url: str) -> bool:
+    authority = url.partition("://")[2].partition("/")[0]
+    return ":" in authority.rpartition("@")[0] or "password=" in url
+
+
+async def _closing(opening: Awaitable[E], work: Callable[[E], Awaitable[T]]) -> T:
     engine = await opening
     try:
         return await work(engine)

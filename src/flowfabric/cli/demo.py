@@ -20,9 +20,11 @@ from rich.table import Table
 
 from flowfabric.cli import demo_worker, verify
 from flowfabric.cli.demo_worker import LEASE_MS
+from flowfabric.cli.exits import refuse_windows
 from flowfabric.cli.text import console
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.errors import ConfigError
 from flowfabric.verify.invariants import check
 
 WORKERS = 3
@@ -78,11 +80,11 @@ def run(
     keep: Annotated[Path | None, typer.Option(help="Keep the database at this path.")] = None,
 ) -> int:
     """Runs jobs on SQLite with three workers, kills one, freezes one, and checks the result."""
+    refuse_windows("demo", "it needs SIGSTOP; use WSL")
     with tempfile.TemporaryDirectory(prefix="flowfabric-demo-") as folder:
         path = keep or Path(folder) / "demo.db"
         if path.exists():
-            console.print(f"[red]--keep: {path} exists; choose a new path[/red]")
-            return 2
+            raise ConfigError(f"--keep: {path} exists; choose a new path")
         workers = f"{WORKERS} worker processes"
         console.print(f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {workers}")
         return asyncio.run(_show(jobs, path))

@@ -20,6 +20,8 @@ import typer
 
 from flowfabric.cli import worker
 from flowfabric.cli.app_loader import Target, load_app, parse_target
+from flowfabric.cli.database import Database
+from flowfabric.cli.exits import refuse_windows
 from flowfabric.cli.server import serve_dev_api
 from flowfabric.connect import is_postgres
 from flowfabric.errors import ConfigError, FlowFabricError
@@ -38,10 +40,16 @@ GRACE = "5s"
 
 def run(
     target: worker.AppArgument,
-    url: Annotated[str | None, typer.Option(help="Overrides the SQLite file of the App.")] = None,
+    db: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help="Overrides the SQLite file of the App."),
+    ] = None,
     concurrency: worker.Concurrency = 16,
+    old_url: worker.OldUrl = None,
 ) -> int:
     """Runs the tasks of an App on SQLite, with the API, and restarts when a file changes."""
+    refuse_windows("dev", "it needs os.fork; run `flowfabric worker` instead")
+    url = worker.overriding_url(Database(db), old_url) if db or old_url else None
     folder = watched_folder(parse_target(target))
     received: list[int] = []
     for number in worker.SIGNALS:

@@ -12,8 +12,8 @@ import typer
 from msgspec import structs, to_builtins
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, read
-from flowfabric.cli.text import Db, JsonLines, clean, print_json, show, utc
+from flowfabric.cli.database import Database
+from flowfabric.cli.text import JsonLines, clean, print_json, short, show, utc
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.engine.protocol import EngineProtocol
@@ -44,7 +44,7 @@ _SHOWN_FIELDS = {"at", "cursor", "execution_id", "subject_id", *_TITLE}
 
 
 def run(
-    url: Db = None,
+    database: Database,
     channel: Annotated[
         list[str] | None,
         typer.Option(help="completion, lease, signal or operator; repeatable. Default: all."),
@@ -63,7 +63,7 @@ def run(
 ) -> int:
     """Follows events until Ctrl-C. Only reads the database."""
     names = channel or []
-    where, cursor = database_url(url), _start_cursor(names, start)
+    cursor = _start_cursor(names, start)
 
     async def follow(engine: EngineProtocol) -> None:
         left = limit
@@ -77,7 +77,7 @@ def run(
                 return
 
     with suppress(KeyboardInterrupt):
-        read(where, follow)
+        database.read(follow)
     return 0
 
 
@@ -173,5 +173,5 @@ def render(channel: str, event: Event) -> Text:
     return Text.assemble(
         f"{utc(event.at, '%H:%M:%S.%f')[:12]}  {channel:<10}  ",
         (f"{clean(str(word)):<16}", _STYLES.get(word, "")),
-        f"  {event.execution_id}  {details}",
+        f"  {short(event.execution_id)}  {details}",
     )

@@ -13,12 +13,13 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand
 
-from flowfabric.cli.database import read
+from flowfabric.cli.database import Database
 from flowfabric.cli.flow_svg import dot, svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, view_flow
-from flowfabric.cli.text import ReadUrl, clean, console, parse_id, show
+from flowfabric.cli.text import clean, console, parse_id, show
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow_views import FlowListed, FlowSnapshot
@@ -39,7 +40,7 @@ class FileIsOptional(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         filled = [
             f"--svg={STDOUT_PATH}" if arg == "--svg" and after.startswith("--") else arg
-            for arg, after in zip(args, [*args[1:], "--"], strict=True)
+            for arg, after in zip(args, [*args[1:], "--"], strict=False)
         ]
         return super().parse_args(ctx, filled)
 
@@ -47,11 +48,9 @@ class FileIsOptional(TyperCommand):
 def show_flow(
     flow_id: Annotated[
         str,
-        typer.Argument(
-            metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them."
-        ),
+        typer.Argument(metavar="ID", help="The flow's UUID; `flowfabric flow list` shows them."),
     ],
-    url: ReadUrl,
+    database: Database,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
     svg_to: Annotated[
         str | None,
@@ -64,7 +63,7 @@ def show_flow(
     if as_dot and svg_to is not None:
         raise ConfigError("--dot and --svg: only one of them is accepted")
     ident = parse_id(parse_uuid, flow_id, EXPECTED)
-    view = read(url, lambda engine: view_flow(engine, ident))
+    view = database.read_store(lambda engine: view_flow(engine, ident), "flow show")
     if as_dot:
         console.file.write(dot(view))
     elif svg_to == STDOUT_PATH:
@@ -93,13 +92,13 @@ def _write(path: str, text: str) -> None:
 
 
 def list_flows(
-    url: ReadUrl,
+    database: Database,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")
     ] = 20,
 ) -> int:
     """Lists the flows of a database, the newest first."""
-    found, rows = read(url, lambda engine: _newest(engine, limit))
+    found, rows = database.read(lambda engine: _newest(engine, limit))
     if not found:
         show("no flows")
         return 0
@@ -127,7 +126,7 @@ def list_flows(
     return 0
 
 
-async def _newest(engine: Engine, limit: int) -> tuple[int, list[tuple[FlowSnapshot, str]]]:
+async def _newest(engine: EngineProtocol, limit: int) -> tuple[int, list[tuple[FlowSnapshot, str]]]:
     """The number of flows, up to MAX_FLOWS_READ, and the newest of them with their states."""
     found: list[FlowListed] = []
     for first in range(0, FLOW_PARTITIONS, PARALLEL):
@@ -146,7 +145,7 @@ async def _newest(engine: Engine, limit: int) -> tuple[int, list[tuple[FlowSnaps
     return len(found), rows
 
 
-async def _flows_of(engine: Engine, partition: int) -> list[FlowListed]:
+async def _flows_of(engine: EngineProtocol, partition: int) -> list[FlowListed]:
     found: list[FlowListed] = []
     cursor = None
     while len(found) < MAX_FLOWS_READ:
@@ -158,7 +157,7 @@ async def _flows_of(engine: Engine, partition: int) -> list[FlowListed]:
     return found
 
 
-async def _state(engine: Engine, flow: FlowSnapshot) -> str:
+async def _state(engine: EngineProtocol, flow: FlowSnapshot) -> str:
     """The state derived from the members; for a very large flow, that of its stored summary."""
     if flow.public_flow_state == "cancelled":
         return "cancelled"

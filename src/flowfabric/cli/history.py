@@ -10,10 +10,10 @@ from msgspec import Struct, to_builtins
 from rich.text import Text
 
 from flowfabric.cli import text
-from flowfabric.cli.database import database_url, read
+from flowfabric.cli.database import Database
+from flowfabric.cli.identify import execution_or_flow
 from flowfabric.engine.protocol import EngineProtocol
-from flowfabric.errors import NotFound
-from flowfabric.ids import ExecutionId, parse_uuid
+from flowfabric.ids import ExecutionId
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
@@ -41,34 +41,24 @@ class Timeline(Struct):
 def run(
     subject: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID."),
+        typer.Argument(
+            metavar="ID",
+            help="An execution as its uuid or its first digits, or the uuid of a flow.",
+        ),
     ],
-    url: text.Db = None,
+    database: Database,
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most this many entries; default: all.")
     ] = None,
     as_json: text.JsonLines = False,
 ) -> int:
     """Lists the events of an execution, or of a flow and its members. Only reads the database."""
-    ident = _subject(subject)
-    try:
-        read(database_url(url), lambda engine: _print(engine, ident, limit, as_json=as_json))
-    except NotFound:
-        kind = "execution" if isinstance(ident, ExecutionId) else "flow"
-        raise text.not_found(kind, ident) from None
+    database.read(lambda engine: _print(engine, subject, limit, as_json=as_json))
     return 0
 
 
-def _subject(given: str) -> ExecutionId | UUID:
-    expected = f"ID: expected an execution id such as {text.QUOTED_ID}, or the UUID of a flow"
-    if given.startswith("{"):
-        return text.parse_id(ExecutionId, given, expected)
-    return text.parse_id(parse_uuid, given, expected)
-
-
-async def _print(
-    engine: EngineProtocol, ident: ExecutionId | UUID, limit: int | None, *, as_json: bool
-) -> None:
+async def _print(engine: EngineProtocol, subject: str, limit: int | None, *, as_json: bool) -> None:
+    ident: ExecutionId | UUID = await execution_or_flow(engine, subject)
     timeline, after = Timeline(), None
     while limit is None or timeline.count < limit:
         left = MAX_HISTORY if limit is None else min(limit - timeline.count, MAX_HISTORY)

@@ -1,4 +1,4 @@
-"""The entry point of the `flowfabric` command."""
+"""The entry point of the `flowfabric` command, also installed as `ff`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import sys
 
 
 def main() -> None:
-    try:
-        from flowfabric.cli.app import app
-    except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
-            raise
-        sys.exit("The command needs two more libraries: pip install 'flowfabric[cli]'")
-    app()
+    from flowfabric.cli.app import app
+    from flowfabric.cli.exits import run_command
+
+    sys.exit(run_command(app))
 
 
 if __name__ == "__main__":

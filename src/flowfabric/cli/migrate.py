@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from flowfabric.cli.database import Database, store_url
 from flowfabric.cli.text import show
 from flowfabric.connect import (
-    is_http,
     is_postgres,
     migrate_postgres,
     migrate_sqlite,
@@ -25,9 +25,7 @@ TELL_EVERY_S = 1.0
 
 
 def run(
-    url: Annotated[
-        str, typer.Argument(help="postgresql://user@host/database or sqlite:///path")
-    ] = "",
+    database: Database,
     kind: Annotated[
         str | None,
         typer.Option(help="Only pre (before the new code) or only post (after the old code)."),
@@ -42,16 +40,12 @@ def run(
     if sql:
         print(migration_script(wanted, schema), end="")
         return 0
-    if not url or is_http(url):
-        raise ConfigError(
-            "url: expected postgresql://user@host/database or sqlite:///path, "
-            "or --sql to print the script for Postgres"
-        )
+    url = store_url(database.url, "migrate")
     report = _reporter()
     if is_postgres(url):
         applied = asyncio.run(migrate_postgres(url, wanted, report=report, schema=schema))
     elif wanted is not None or schema != "public":
-        raise ConfigError("url: --kind and --schema are for Postgres")
+        raise ConfigError("--kind and --schema: only for Postgres")
     else:
         told = migrate_sqlite(sqlite_path(url), report)
         applied = told.split(", ") if told else []
@@ -63,7 +57,7 @@ def _kind(text: str | None) -> Literal["pre", "post"] | None:
     kinds: dict[str | None, Literal["pre", "post"] | None]
     kinds = {None: None, "pre": "pre", "post": "post"}
     if text not in kinds:
-        raise ConfigError(f"kind: expected pre or post, got {text!r}")
+        raise ConfigError(f"--kind: expected pre or post, got {text!r}")
     return kinds[text]
 
 

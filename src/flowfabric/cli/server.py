@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated
@@ -14,13 +14,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from flowfabric.cli.database import URL_VARIABLE, store_url
+from flowfabric.cli.exits import refuse_windows
 from flowfabric.cli.text import console, show
 from flowfabric.cli.worker import say
+from flowfabric.connect import is_http, is_postgres, sqlite_path
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.observe import sentry
 from flowfabric.observe.logs import log_to_stderr
 
+STORE_VARIABLES = ("FF_BACKEND", "FF_POSTGRES_URL", "FF_SQLITE_PATH")
 DEV_ADDRESS = "127.0.0.1:9090"
 
 
@@ -31,17 +35,28 @@ def run(
     check_config: Annotated[
         bool, typer.Option("--check-config", help="Print every setting and exit.")
     ] = False,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="URL",
+            help="sqlite:///path, a path or postgresql://host/database; else FF_BACKEND and "
+            "the variables of the store, else FF_URL.",
+        ),
+    ] = None,
 ) -> int:
     """Serves the HTTP API until SIGTERM or Ctrl-C, then finishes running requests."""
+    refuse_windows("server", "it needs signal handlers; use WSL")
     from flowfabric.server.config import describe_settings, load_settings, read_config_file
 
     file = read_config_file(config) if config else {}
+    environ = {**os.environ, **store_variables(db, {**file, **os.environ})}
     if check_config:
         table = Table("variable", "value", "from", "meaning", box=None, pad_edge=False)
-        for name, value, source, meaning in describe_settings(os.environ, file):
+        for name, value, source, meaning in describe_settings(environ, file):
             table.add_row(Text(name), Text(value), source, Text(meaning))
         console.print(table)
-    settings = load_settings(os.environ, file)
+    settings = load_settings(environ, file)
     if check_config:
         show("the configuration is valid")
         return 0
@@ -60,6 +75,20 @@ def run(
             runner.run(lifecycle.run(settings, announce))
     say("stopped")
     return 0
+
+
+def store_variables(db: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name the store: of `--db`, else of FF_URL if no other variable does."""
+    url = db
+    if url is None and not any(environ.get(name) for name in STORE_VARIABLES):
+        found = environ.get(URL_VARIABLE) or ""
+        url = None if is_http(found) else found
+    if not url:
+        return {}
+    url = store_url(url, "server")
+    if is_postgres(url):
+        return {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": url}
+    return {"FF_BACKEND": "sqlite", "FF_SQLITE_PATH": sqlite_path(url)}
 
 
 def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -8,15 +8,20 @@ import os
 import sys
 import uuid
 from typing import Annotated
+from uuid import UUID
 
 import typer
+from msgspec import Struct
 from rich.text import Text
 
-from flowfabric.cli.database import read, write
-from flowfabric.cli.text import EXECUTION_ID, WriteUrl, parse_id, show
+from flowfabric.cli.database import Database
+from flowfabric.cli.exits import CommandError, Exit
+from flowfabric.cli.identify import execution_of, not_found
+from flowfabric.cli.text import parse_id, show
 from flowfabric.codec.token import MAX_TOKEN_BYTES
-from flowfabric.engine.engine import Engine
-from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
+from flowfabric.engine.executions.resolve import ACCEPTED
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.errors import ConfigError, FlowFabricError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
@@ -26,16 +31,12 @@ from flowfabric.model.waitpoint import (
 )
 
 TOKEN_VARIABLE = "FF_WAITPOINT_TOKEN"  # noqa: S105 - the name of a variable
-EXPECTED_EXECUTION = (
-    f"EXECUTION: expected an execution id such as {EXECUTION_ID}, "
-    "as `flowfabric approvals URL` shows it"
-)
+EXPECTED_EXECUTION = f"EXECUTION: expected {ACCEPTED}"
 EXPECTED_WAITPOINT = (
-    "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals URL` shows it"
+    "WAITPOINT: expected the UUID of a waitpoint, as `flowfabric approvals` shows it"
 )
 TOO_MANY = (
-    "too many arguments: expected EXECUTION WAITPOINT URL; "
-    "pass a token in --token or on standard input"
+    "too many arguments: expected EXECUTION WAITPOINT; pass a token in --token or on standard input"
 )
 SOURCE_TYPE = "user"
 EFFECTS = {
@@ -64,10 +65,13 @@ OPERATOR_REFUSED = "the token of the waitpoint has expired; resume_execution in 
 def run(
     ctx: typer.Context,
     execution: Annotated[
-        str, typer.Argument(help="The execution that waits; `flowfabric approvals URL` shows it.")
+        str,
+        typer.Argument(
+            metavar="EXECUTION", help="The execution that waits; `flowfabric approvals` shows it."
+        ),
     ],
-    waitpoint: Annotated[str, typer.Argument(help="The waitpoint's UUID.")],
-    url: WriteUrl,
+    waitpoint: Annotated[str, typer.Argument(metavar="WAITPOINT", help="The waitpoint's UUID.")],
+    database: Database,
     name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
     payload: Annotated[
         str | None, typer.Option(metavar="JSON", help="The payload of the signal.")
@@ -76,7 +80,8 @@ def run(
     token: Annotated[
         str | None,
         typer.Option(
-            help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input."
+            help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input. "
+            "The token of a server is in FF_TOKEN."
         ),
     ] = None,
     operator: Annotated[
@@ -87,34 +92,22 @@ def run(
     # Errors never repeat an argument, because a token may be in the wrong position.
     if ctx.args:
         raise ConfigError(TOO_MANY)
-    ident = parse_id(ExecutionId, execution, EXPECTED_EXECUTION, repeat=False)
     waitpoint_id = parse_id(parse_uuid, waitpoint, EXPECTED_WAITPOINT, repeat=False)
     if not name:
         raise ConfigError("--name: expected the name of the signal, such as approved or rejected")
     if operator:
-        _check_operator(token, payload, source)
+        _check_operator(token, payload)
     sent = None if payload is None else _payload(payload)
     proof = "" if operator else _token(token)
-    found = read(url, lambda engine: engine.describe_execution(ident))
-    if found is None:
-        raise NotFound("execution", ident)
-    args: ApprovalSignalArgs | DeliverSignalArgs
-    if operator:
-        args = ApprovalSignalArgs(
-            execution_id=ident, lane_id=found.lane_id, waitpoint_id=waitpoint_id, signal_name=name
-        )
-    else:
-        args = DeliverSignalArgs(
-            execution_id=ident,
-            waitpoint_id=waitpoint_id,
-            signal_id=uuid.uuid4(),
-            waitpoint_token=proof,
-            signal_name=name,
-            source_type=SOURCE_TYPE if source else "",
-            source_identity=source or "",
-            payload=sent,
-        )
-    show(_outcome(write(url, lambda engine: _deliver(engine, args))))
+    proved = ProvedSignal(waitpoint_id, name, proof, source or "", sent)
+
+    async def send(engine: EngineProtocol) -> SignalAccepted | SignalDuplicate:
+        ident = await _target(engine, execution)
+        if operator:
+            return await _decide(engine, ident, proved)
+        return await _deliver(engine, proved.args(ident))
+
+    show(_outcome(database.write(send)))
     return 0
 
 
@@ -124,29 +117,81 @@ def _outcome(result: SignalAccepted | SignalDuplicate) -> Text:
     return Text(f"signal {result.signal_id}: {EFFECTS.get(result.effect, result.effect)}")
 
 
+class ProvedSignal(Struct, frozen=True):
+    """A signal with the token that allows it."""
+
+    waitpoint_id: UUID
+    name: str
+    proof: str
+    source: str
+    payload: bytes | None
+
+    def args(self, ident: ExecutionId) -> DeliverSignalArgs:
+        return DeliverSignalArgs(
+            execution_id=ident,
+            waitpoint_id=self.waitpoint_id,
+            signal_id=uuid.uuid4(),
+            waitpoint_token=self.proof,
+            signal_name=self.name,
+            source_type=SOURCE_TYPE if self.source else "",
+            source_identity=self.source,
+            payload=self.payload,
+        )
+
+
+async def _target(engine: EngineProtocol, execution: str) -> ExecutionId:
+    """The execution. Errors never repeat the text, because it may be a token."""
+    try:
+        return await execution_of(engine, execution)
+    except CommandError:
+        raise CommandError(Exit.NOT_FOUND, "EXECUTION: no such execution") from None
+    except ValidationError as error:
+        if error.kind is ValidationKind.AMBIGUOUS_ID:
+            raise
+        raise ConfigError(EXPECTED_EXECUTION) from None
+
+
 async def _deliver(
-    engine: Engine, args: ApprovalSignalArgs | DeliverSignalArgs
+    engine: EngineProtocol, args: DeliverSignalArgs
 ) -> SignalAccepted | SignalDuplicate:
     try:
-        if isinstance(args, ApprovalSignalArgs):
-            return await engine.deliver_approval_signal(args)
         return await engine.deliver_signal(args)
     except ValidationError as error:
-        if error.kind is not ValidationKind.INVALID_TOKEN:
-            raise
-        by_operator = isinstance(args, ApprovalSignalArgs)
-        why = OPERATOR_REFUSED if by_operator else REFUSALS.get(error.detail, "")
-        raise ConfigError(f"the token was refused ({error.detail}): {why}") from None
+        raise _refused(error, REFUSALS.get(error.detail, "")) from None
 
 
-def _check_operator(token: str | None, payload: str | None, source: str | None) -> None:
+async def _decide(
+    engine: EngineProtocol, ident: ExecutionId, signal: ProvedSignal
+) -> SignalAccepted | SignalDuplicate:
+    found = await engine.describe_execution(ident)
+    if found is None:
+        raise not_found("execution", ident)
+    args = ApprovalSignalArgs(
+        execution_id=ident,
+        lane_id=found.lane_id,
+        waitpoint_id=signal.waitpoint_id,
+        signal_name=signal.name,
+        source_identity=signal.source,
+    )
+    try:
+        return await engine.deliver_approval_signal(args)
+    except ValidationError as error:
+        raise _refused(error, OPERATOR_REFUSED) from None
+
+
+def _refused(error: ValidationError, why: str) -> FlowFabricError:
+    if error.kind is not ValidationKind.INVALID_TOKEN:
+        return error
+    return CommandError(Exit.FAILED, f"the token was refused ({error.detail}): {why}")
+
+
+def _check_operator(token: str | None, payload: str | None) -> None:
     if token is not None:
         raise ConfigError(
             "--operator and --token: only one of them is accepted; an operator needs no token"
         )
-    for option, value in (("--payload", payload), ("--source", source)):
-        if value is not None:
-            raise ConfigError(f"--operator and {option}: an operator's signal has only a name")
+    if payload is not None:
+        raise ConfigError("--operator and --payload: an operator's signal has no payload")
 
 
 def _payload(text: str) -> bytes:

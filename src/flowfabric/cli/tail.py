@@ -7,22 +7,16 @@ import shlex
 import sys
 from collections.abc import AsyncIterator
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.database import database_url, read
-from flowfabric.cli.text import (
-    Db,
-    ExecutionArgument,
-    clean,
-    console,
-    not_found,
-    parse_execution_id,
-)
+from flowfabric.cli.database import Database
+from flowfabric.cli.exits import Exit
+from flowfabric.cli.identify import execution_of
+from flowfabric.cli.text import ExecutionArgument, clean, console
 from flowfabric.codec import frame_id
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.streams.streams import MAX_ATTEMPT_INDEX
@@ -33,7 +27,6 @@ from flowfabric.model.stream import StreamFrame, StreamFrames, Visibility
 
 BEGINNING = "0-0"
 PAGE = 1_000
-INTERRUPTED = 130
 ENDED_STATES = frozenset(("completed", "failed", "cancelled", "expired", "skipped"))
 INLINE_TYPES = ("stdout", "delta")
 """Frame types that are parts of one text. A frame of any other type is a separate line."""
@@ -55,7 +48,7 @@ class TailOptions(Struct, frozen=True):
     """The command line."""
 
     execution: str
-    url: str | None
+    database: Database
     attempt: int | None
     after: str | None
     follow: bool
@@ -83,7 +76,7 @@ StreamItem = tuple[int, StreamFrame] | Closing
 
 def run(
     execution: ExecutionArgument,
-    url: Db = None,
+    database: Database,
     attempt: Annotated[
         int | None,
         typer.Option(
@@ -107,17 +100,14 @@ def run(
     ] = False,
 ) -> int:
     """Follows the output of an execution. Only reads the database."""
-    given = TailOptions(execution, url, attempt, after, follow, live, as_json)
-    ident, database = parse_execution_id(execution), database_url(url)
+    given = TailOptions(execution, database, attempt, after, follow, live, as_json)
     position = start_position(attempt, after)
     printer = Printer(console, Console(file=sys.stderr, highlight=False), as_json=as_json)
     try:
-        read(database, lambda engine: _show(engine, ident, given, position, printer))
+        database.read(lambda engine: _show(engine, given, position, printer))
     except KeyboardInterrupt:
         printer.note(f"to continue: {resume_command(given, position)}")
-        return INTERRUPTED
-    except NotFound:
-        raise not_found("execution", ident) from None
+        return Exit.INTERRUPTED
     return 0
 
 
@@ -144,16 +134,9 @@ def start_position(attempt: int | None, after: str | None) -> Position:
     return Position(int(named) if colon else attempt or 0, cursor)
 
 
-def _has_password(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.password is not None or "password=" in parts.query
-
-
 def resume_command(given: TailOptions, position: Position) -> str:
     """The command that continues after the last frame shown, without the database password."""
     command = ["flowfabric", "tail", given.execution]
-    if given.url is not None:
-        command.append(f"--db={'URL' if _has_password(given.url) else given.url}")
     if given.attempt is None:
         command.append(f"--after={position.attempt}:{position.after}")
     else:
@@ -162,16 +145,13 @@ def resume_command(given: TailOptions, position: Position) -> str:
         command.append("--json")
     if not given.live:
         command.append("--no-live")
-    return shlex.join(command)
+    return shlex.join(command) + given.database.option
 
 
 async def _show(
-    engine: EngineProtocol,
-    ident: ExecutionId,
-    given: TailOptions,
-    position: Position,
-    printer: Printer,
+    engine: EngineProtocol, given: TailOptions, position: Position, printer: Printer
 ) -> None:
+    ident = await execution_of(engine, given.execution)
     await _check_attempt(engine, ident, given, position)
     visibility = Visibility.All if given.live else Visibility.ExcludeBestEffort
     read = follow if given.follow else read_now

@@ -15,14 +15,13 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 
 T = TypeVar("T")
-EXECUTION_ID = "{fp:N}:<uuid>"
-QUOTED_ID = f"{EXECUTION_ID}, in quotes because of the braces"
-_URL = "sqlite:///path, a path or postgresql://host/database"
-Db = Annotated[str | None, typer.Option("--db", metavar="URL", help=f"{_URL}; else FLOWFABRIC_DB.")]
-WriteUrl = Annotated[str, typer.Argument(help=f"{_URL}.")]
-ReadUrl = Annotated[str, typer.Argument(help=f"{_URL}; only read.")]
+ID_METAVAR = "ID"
 ExecutionArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+    str,
+    typer.Argument(
+        metavar=ID_METAVAR,
+        help="The execution: its uuid, the first 8 or more digits of it, or '{fp:N}:<uuid>'.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
@@ -44,6 +43,11 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
+def clean_lines(text: str) -> str:
+    """As `clean`, for a text of several lines."""
+    return "\n".join(clean(line.replace("\t", "    ")) for line in text.splitlines())
+
+
 def parse_id(parse: Callable[[str], T], text: str, expected: str, *, repeat: bool = True) -> T:
     try:
         return parse(text)
@@ -52,12 +56,9 @@ def parse_id(parse: Callable[[str], T], text: str, expected: str, *, repeat: boo
         raise ConfigError(f"{expected}{got}") from None
 
 
-def parse_execution_id(text: str) -> ExecutionId:
-    return parse_id(ExecutionId, text, f"ID: expected an execution id such as {QUOTED_ID}")
-
-
-def not_found(kind: str, ident: object) -> ConfigError:
-    return ConfigError(f"{ident}: no such {kind} in this database; retention may have removed it")
+def short(ident: ExecutionId) -> str:
+    """The uuid of an execution, as people read and type it."""
+    return str(ident.uuid)
 
 
 def utc(at_ms: int, pattern: str = "%Y-%m-%d %H:%M:%S UTC") -> str:

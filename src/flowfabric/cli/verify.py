@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from flowfabric.cli.text import Json, ReadUrl, console
+from flowfabric.cli.database import Database, store_url
+from flowfabric.cli.text import Json, console
 from flowfabric.connect import read_tables
 from flowfabric.verify.invariants import CHECKS, Violation
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
@@ -42,9 +43,9 @@ def summary(snapshot: Snapshot) -> dict[str, int]:
 _ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
 
 
-def run(url: ReadUrl, as_json: Json = False) -> int:
+def run(database: Database, as_json: Json = False) -> int:
     """Checks every invariant of a database; exit status 0 only if all hold."""
-    snapshot = load(url)
+    snapshot = load(store_url(database.url, "verify"))
     found = {name: list(each(snapshot)) for name, each in CHECKS.items()}
     violations = [v for several in found.values() for v in several]
     if as_json:

@@ -6,26 +6,27 @@ from msgspec import to_builtins
 from rich.text import Text
 
 from flowfabric.cli import text
-from flowfabric.cli.database import database_url, read
-from flowfabric.errors import NotFound
+from flowfabric.cli.database import Database
+from flowfabric.cli.identify import execution_of
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.explanation import Explanation, Reason
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
 _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lane_draining": WAITS}
 
 
-def run(execution: text.ExecutionArgument, url: text.Db = None, as_json: text.Json = False) -> int:
+def run(execution: text.ExecutionArgument, database: Database, as_json: text.Json = False) -> int:
     """Explains why an execution is not running, and what to do. Only reads the database."""
-    ident, database = text.parse_execution_id(execution), database_url(url)
-    try:
-        found = read(database, lambda engine: engine.explain_execution(ident))
-    except NotFound:
-        raise text.not_found("execution", ident) from None
+    found = database.read(lambda engine: _explained(engine, execution))
     if as_json:
         text.print_json(to_json(found))
     else:
         text.show(*render(found))
     return 0
+
+
+async def _explained(engine: EngineProtocol, execution: str) -> Explanation:
+    return await engine.explain_execution(await execution_of(engine, execution))
 
 
 def to_json(found: Explanation) -> dict[str, object]:
@@ -38,7 +39,7 @@ def render(found: Explanation) -> list[Text]:
         f"  on lane {text.clean(found.lane_id)}, namespace {text.clean(found.namespace)}: ",
         (found.public_state, "bold"),
     )
-    lines = [title, Text(f"  {found.execution_id}")]
+    lines = [title, Text(f"  {text.short(found.execution_id)}")]
     for at, reason in enumerate(found.reasons):
         lines += [Text(), *_render_reason(reason, "then " if at else "")]
     return lines

@@ -15,6 +15,7 @@ import typer
 from msgspec import Struct
 
 from flowfabric.cli.app_loader import load_app
+from flowfabric.cli.database import Database, deprecated
 from flowfabric.cli.text import plural
 from flowfabric.connect import is_http, is_postgres, postgres_options
 from flowfabric.errors import ConfigError, TransportError
@@ -40,8 +41,10 @@ class WorkerOptions(Struct, frozen=True):
     concurrency: int = 16
     grace: Span = "30s"
     metrics: str | None = None
+    token: str | None = None
 
 
+OldUrl = Annotated[str | None, typer.Option("--url", hidden=True)]
 AppArgument = Annotated[
     str,
     typer.Argument(
@@ -59,7 +62,7 @@ def run(
         typer.Option(metavar="A,B", help="Only these lanes; default: the lanes of all tasks."),
     ] = None,
     concurrency: Concurrency = 16,
-    url: Annotated[str | None, typer.Option(help="Overrides the database of the App.")] = None,
+    old_url: OldUrl = None,
     grace: Annotated[
         str,
         typer.Option(metavar="SPAN", help="How long running tasks may take to finish at a stop."),
@@ -67,20 +70,40 @@ def run(
     metrics: Annotated[
         str | None, typer.Option(metavar="PORT", help="Serve metrics on this port or host:port.")
     ] = None,
+    *,
+    database: Database,
 ) -> int:
-    """Runs the tasks of an App until SIGTERM or Ctrl-C, then finishes running tasks."""
+    """Runs the tasks of an App until SIGTERM or Ctrl-C, then finishes running tasks.
+
+    `--db` or FF_URL overrides the database of the App.
+    """
+    wanted = WorkerOptions(
+        target,
+        overriding_url(database, old_url),
+        lanes,
+        concurrency,
+        grace,
+        metrics,
+        database.token,
+    )
     with sentry.sentry_from_environment():
-        return _run(WorkerOptions(target, url, lanes, concurrency, grace, metrics))
+        return _run(wanted)
+
+
+def overriding_url(database: Database, old_url: str | None) -> str | None:
+    if old_url is not None:
+        deprecated("--url", "--db")
+    return database.given or old_url or database.named
 
 
 def _run(wanted: WorkerOptions) -> int:
     app = load_app(wanted.target)
     if wanted.url is not None:
-        app.url = wanted.url
+        app.connect_to(wanted.url, wanted.token)
     if in_memory(app.url):
         raise ConfigError(
             f"{wanted.target}: {app.url} is visible to one process only; "
-            "use --url sqlite:///path or postgresql://..."
+            "use --db sqlite:///path or postgresql://..."
         )
     lanes = selected_lanes(app, wanted)
     log_to_stderr()

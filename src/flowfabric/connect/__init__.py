@@ -153,10 +153,10 @@ def _remote(url: str, *, token: str | None = None, **unknown: object) -> EngineP
     return RemoteEngine(url, token)
 
 
-async def look_at(url: str) -> EngineProtocol:
-    """As `look_at_store`; `http://host:port` is the engine of a server."""
+async def look_at(url: str, token: str | None = None) -> EngineProtocol:
+    """As `look_at_store`; `http://host:port` is the engine of a server, with its token."""
     if isinstance(url, str) and is_http(url):
-        return _remote(url)
+        return _remote(url, token=token)
     return await look_at_store(url)
 
 

@@ -102,7 +102,6 @@ class LocalEngineProtocol(EngineProtocol):
 
     suspend_by_triple = operation(parts.Suspend.suspend_by_triple)
 
-    deliver_approval_signal = operation(parts.Signals.deliver_approval_signal)
     wake_parent = operation(parts.Signals.wake_parent)
     resume_execution = operation(parts.Signals.resume_execution)
     expire_suspension = operation(parts.Signals.expire_suspension)

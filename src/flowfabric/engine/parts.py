@@ -26,6 +26,7 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.queries import Queries
 from flowfabric.engine.executions.queue_stats import QueueCounts
+from flowfabric.engine.executions.resolve import Resolve
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cancels import FlowCancels
@@ -95,7 +96,14 @@ class Parts:
         long_poll = LongPoll(core, self.streams, self.steps, idle_poll)
         self._parts: dict[str, object] = {}
         self._add(create, lanes, actions)
-        self._add(Queries(core), Search(core), Explain(core), History(core), QueueCounts(core))
+        self._add(
+            Queries(core),
+            Resolve(core),
+            Search(core),
+            Explain(core),
+            History(core),
+            QueueCounts(core),
+        )
         self._add(Grants(core, routing, admission, self.limit_cache, lanes, actions))
         self._add(claims, routing, Holder(core, self.leases, claims), NamedCalls(core))
         self._add(Recovery(core, admission, claims))

@@ -175,6 +175,7 @@ class EngineProtocol(ABC):
     list_attempts = operation(parts.Queries.list_attempts)
     list_executions = operation(parts.Queries.list_executions)
 
+    resolve_execution = operation(parts.Resolve.resolve_execution)
     find_executions = operation(parts.Search.find_executions)
     count_executions = operation(parts.Search.count_executions)
 
@@ -219,6 +220,7 @@ class EngineProtocol(ABC):
     read_resume_signals = operation(parts.Suspend.read_resume_signals)
 
     deliver_signal = operation(parts.Signals.deliver_signal)
+    deliver_approval_signal = operation(parts.Signals.deliver_approval_signal)
     close_waitpoint = operation(parts.Signals.close_waitpoint)
     read_waitpoint_token = operation(parts.Signals.read_waitpoint_token)
     read_held_waitpoint_token = operation(parts.Signals.read_held_waitpoint_token)

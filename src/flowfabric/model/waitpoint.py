@@ -321,10 +321,13 @@ class DeliverSignalArgs(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalSignalArgs(Struct, frozen=True, kw_only=True):
+    """`source_identity`: who decides."""
+
     execution_id: ExecutionId
     lane_id: str
     waitpoint_id: UUID
     signal_name: str = "approved"
+    source_identity: str = ""
     idempotency_suffix: str = ""
     signal_dedup_ttl_ms: int = SIGNAL_DEDUP_MS
     maxlen: int = SIGNAL_HISTORY

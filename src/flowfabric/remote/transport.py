@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from flowfabric.errors import ConfigError, TransportError
+from flowfabric.errors import ConfigError, TransportError, Unauthorized
 from flowfabric.remote.connection import Address, Connection, ConnectionLost
 from flowfabric.wire.errors import as_error
 
@@ -130,9 +130,9 @@ def _authorization(token: str | None) -> str:
 def _error_of(status: int, answer: bytes) -> Exception:
     if status in (401, 403):
         reason = _error_text(answer) or "the token is missing, invalid or lacks the role"
-        return ConfigError(
-            f"the server answered {status}: {reason}; "
-            "pass a token with the required role in App(url, token=...)"
+        return Unauthorized(
+            f"the server answered {status}: {reason}; pass a token with the required role "
+            "in App(url, token=...), --token or FF_TOKEN"
         )
     try:
         return as_error(msgspec.json.decode(answer))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
-from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_postgres
+from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, invalid
@@ -310,6 +310,14 @@ class App:
     async def another_engine(self) -> EngineProtocol:
         """Opens a further connection, for another event loop. The caller closes it."""
         return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
+
+    def connect_to(self, url: str, token: str | None = None) -> None:
+        """Names another database or server, before the first use. The token is that of a server."""
+        self.url = url
+        held = token or self._tuning.get("token")
+        self._tuning = {name: value for name, value in self._tuning.items() if name != "token"}
+        if is_http(url) and held:
+            self._tuning["token"] = held
 
     def use(self, engine: EngineProtocol | None) -> EngineProtocol | None:
         """For tests: makes the app use this engine, or with None its own again.

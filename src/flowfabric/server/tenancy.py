@@ -22,10 +22,15 @@ from flowfabric.wire.operations import Bound, Operation
 if TYPE_CHECKING:
     from flowfabric.server.route import ApiRequest, Route
 
-UPDATES = frozenset(
-    {"update_budget", "update_quota_policy", "create_token", "rotate_token", "revoke_token"}
-)
-"""Operations whose `args.by` is the name of the caller."""
+AUTHORS = {
+    "update_budget": "by",
+    "update_quota_policy": "by",
+    "create_token": "by",
+    "rotate_token": "by",
+    "revoke_token": "by",
+    "deliver_approval_signal": "source_identity",
+}
+"""Operations whose arguments name their author: the field."""
 _LIMITS = {
     Bound.BUDGET: ("budget", "budget_id"),
     Bound.QUOTA: ("quota", "quota_policy_id"),
@@ -208,6 +213,7 @@ def with_defaults(operation: Operation, body: S, caller: Caller) -> S:
             return structs.replace(body, namespace=namespace)
         held = structs.replace(getattr(body, operation.subject), namespace=namespace)
         return structs.replace(body, **{operation.subject: held})
-    if operation.name in UPDATES and caller is not ANONYMOUS:
-        return structs.replace(body, args=structs.replace(args, by=caller.name))
+    if operation.name in AUTHORS and caller is not ANONYMOUS:
+        author = {AUTHORS[operation.name]: caller.name}
+        return structs.replace(body, args=structs.replace(args, **author))
     return body

@@ -76,6 +76,7 @@ _LISTED = [
         "list_open_waitpoints list_expired_leases",
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes count_executions"),
+    *_all(Role.READ, Bound.OWN, "namespace", "resolve_execution"),
     *_all(Role.READ, Bound.OWN, "where", "find_executions"),
     *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits"),
     *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits"),
@@ -118,6 +119,7 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution", again=False),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "deliver_approval_signal"),
     *_all(
         Role.OPERATE,
         Bound.EXECUTION,

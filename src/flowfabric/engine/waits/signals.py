@@ -147,6 +147,7 @@ class Signals:
         lane = lane_id(args.lane_id)
         wanted = validation.flow_id(args.waitpoint_id, "waitpoint_id")
         name = validation.text(args.signal_name, "signal_name", MAX_KEY_BYTES)
+        who = validation.text(args.source_identity, "source_identity", MAX_KEY_BYTES)
         suffix = validation.text(args.idempotency_suffix, "idempotency_suffix", MAX_KEY_BYTES)
         token, now = await self._approval_token(ident, wanted, lane)
         signal = model.DeliverSignalArgs(
@@ -157,6 +158,7 @@ class Signals:
             signal_name=name,
             signal_category="approval",
             source_type="operator",
+            source_identity=who,
             payload_encoding="",
             target_scope="execution",
             idempotency_key=f"approval:{name}:{suffix}",

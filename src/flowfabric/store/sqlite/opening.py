@@ -7,7 +7,14 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from flowfabric.errors import ConfigError, Corruption, EngineError, FlowFabricError, TransportError
+from flowfabric.errors import (
+    ConfigError,
+    Corruption,
+    EngineError,
+    FlowFabricError,
+    NoDatabase,
+    TransportError,
+)
 from flowfabric.store.sqlite.errors import as_engine_error, code_of, is_bad_text, is_busy
 from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
 
@@ -85,9 +92,9 @@ def cannot_read(error: Exception, target: Target) -> FlowFabricError:
     if is_busy(code) and isinstance(error, sqlite3.Error):
         return as_engine_error(error)
     if code == _CANTOPEN and not target.in_memory and not os.access(target.key, os.R_OK):
-        return ConfigError(f"{target.shown}: this user may not read the file")
+        return NoDatabase(f"{target.shown}: this user may not read the file")
     if code in (_READONLY, _CANTOPEN):
-        return ConfigError(
+        return NoDatabase(
             f"{target.shown}: cannot be read where it is ({error}): SQLite needs to write files "
             "beside it, and its folder does not allow that; copy it, with its -wal file if there "
             "is one, to a folder that can be written to"
@@ -95,7 +102,7 @@ def cannot_read(error: Exception, target: Target) -> FlowFabricError:
     if code == _CORRUPT or is_bad_text(error):
         return Corruption(f"{target.shown}: the database is damaged ({error})")
     if code == _NOTADB:
-        return ConfigError(f"{target.shown}: not a FlowFabric database ({error})")
+        return NoDatabase(f"{target.shown}: not a FlowFabric database ({error})")
     with suppress(sqlite3.Error, UnicodeDecodeError):
         db = connect_read_only(target)
         try:
@@ -104,4 +111,4 @@ def cannot_read(error: Exception, target: Target) -> FlowFabricError:
             return foreign
         finally:
             db.close()
-    return ConfigError(f"{target.shown}: not a FlowFabric database ({error})")
+    return NoDatabase(f"{target.shown}: not a FlowFabric database ({error})")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from flowfabric.errors import ConfigError, Unavailable
+from flowfabric.errors import NoDatabase, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.port import Loaded, Read, Row
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def require_file(target: Target) -> Target:
     """SQLite would create a missing file."""
     if not target.in_memory and not Path(target.key).is_file():
-        raise ConfigError(f"{target.shown}: no such database file")
+        raise NoDatabase(f"{target.shown}: no such database file")
     return target
 
 
