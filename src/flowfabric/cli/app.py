@@ -19,6 +19,7 @@ from flowfabric.cli import (
     server,
     signal,
     tail,
+    tokens,
     verify,
     why,
     worker,
@@ -43,6 +44,8 @@ app = typer.Typer(
 )
 flows = group("Show, list and cancel flows.")
 app.add_typer(flows, name="flow")
+api_tokens = group("Create, list, rotate and revoke API tokens.")
+app.add_typer(api_tokens, name="tokens")
 admin = group("Deployment tools.")
 app.add_typer(admin, name="admin")
 
@@ -78,6 +81,10 @@ flows.command("show", cls=flow.FileIsOptional)(exits(flow.show_flow, old_url=Tru
 flows.command("list")(exits(flow.list_flows, old_url=True))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
+api_tokens.command("create")(exits(tokens.create))
+api_tokens.command("list")(exits(tokens.list_all))
+api_tokens.command("rotate")(exits(tokens.rotate))
+api_tokens.command("revoke")(exits(tokens.revoke))
 app.command("verify")(exits(verify.run, old_url=True))
 app.command("migrate")(exits(migrate.run, old_url=True))
 app.command("worker")(exits(worker.run))
