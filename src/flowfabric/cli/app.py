@@ -10,6 +10,7 @@ import typer
 from flowfabric.cli import (
     approvals,
     collisions,
+    copy,
     demo,
     dev,
     events,
@@ -87,6 +88,7 @@ api_tokens.command("rotate")(exits(tokens.rotate))
 api_tokens.command("revoke")(exits(tokens.revoke))
 app.command("verify")(exits(verify.run, old_url=True))
 app.command("migrate")(exits(migrate.run, old_url=True))
+app.command("copy")(exits(copy.run))
 app.command("worker")(exits(worker.run))
 app.command("server")(exits(server.run))
 app.command("dev")(exits(dev.run))
