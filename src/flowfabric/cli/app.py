@@ -16,6 +16,7 @@ from flowfabric.cli import (
     events,
     flow,
     history,
+    import_original,
     migrate,
     server,
     signal,
@@ -89,6 +90,7 @@ api_tokens.command("revoke")(exits(tokens.revoke))
 app.command("verify")(exits(verify.run, old_url=True))
 app.command("migrate")(exits(migrate.run, old_url=True))
 app.command("copy")(exits(copy.run))
+app.command("import")(exits(import_original.run))
 app.command("worker")(exits(worker.run))
 app.command("server")(exits(server.run))
 app.command("dev")(exits(dev.run))
