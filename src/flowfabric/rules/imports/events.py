@@ -25,9 +25,10 @@ _OUTCOMES = {"failure": "failed"}
 def import_events(original: Original, made: Imported) -> None:
     _completions(original, made)
     _leases(original, made)
+    spaces = _namespaces(made)
     for row in original.rows(OPERATOR_EVENTS):
         key = key_of(row)
-        space = _namespaces(made).get(key, row["namespace"])
+        space = spaces.get(key, row["namespace"])
         event = copied(row, "event_id", "event_type", "details", "occurred_at_ms", "instance_tag")
         made.add(
             OPERATOR_EVENTS,

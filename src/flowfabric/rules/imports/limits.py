@@ -72,7 +72,8 @@ def _only(spaces: set[str]) -> str:
 
 def _clamped(policy: Row, ident: UUID, made: Imported) -> Row:
     for name in ("hard_limits", "soft_limits"):
-        for dimension, limit in (policy.get(name) or {}).items():
+        policy[name] = policy.get(name) or {}
+        for dimension, limit in policy[name].items():
             if limit > MAX_AMOUNT:
                 policy[name][dimension] = MAX_AMOUNT
                 made.changed(BUDGET, ident, f"{name} {dimension}: {limit} becomes {MAX_AMOUNT}")

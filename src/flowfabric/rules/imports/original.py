@@ -40,13 +40,16 @@ class Imported(Struct):
 
     rows: dict[str, list[Row]]
     notes: list[Note]
+    executions: dict[Key, Row]
 
     @classmethod
     def new(cls) -> Imported:
-        return cls(defaultdict(list), [])
+        return cls(defaultdict(list), [], {})
 
     def add(self, table: str, row: Row) -> Row:
         self.rows[table].append(row)
+        if table == "ff_exec_core":
+            self.executions[key_of(row)] = row
         return row
 
     def left_out(self, table: str, key: object, fact: str) -> None:
@@ -57,10 +60,6 @@ class Imported(Struct):
 
     def added(self, table: str, key: object, fact: str) -> None:
         self.notes.append(Note("added", table, str(key), fact))
-
-    @property
-    def executions(self) -> dict[Key, Row]:
-        return {key_of(row): row for row in self.rows["ff_exec_core"]}
 
 
 def key_of(row: Row) -> Key:

@@ -41,24 +41,23 @@ def import_waits(original: Original, made: Imported) -> None:
     satisfying = _satisfying(original, made)
     _signals(original, made, satisfying)
     _signal_events(original, made, satisfying)
-    newest = (
-        max((row["rotated_at_ms"], row["kid"]) for row in original.rows("ff_waitpoint_hmac"))
-        if original.rows("ff_waitpoint_hmac")
-        else None
-    )
-    for row in original.rows("ff_waitpoint_hmac"):
-        active = bool(row["active"]) and (row["rotated_at_ms"], row["kid"]) == newest
-        made.add("ff_waitpoint_hmac", {**row, "active": int(active)})
-        if not active:
-            made.changed(
-                "ff_waitpoint_hmac",
-                row["kid"],
-                "a rotated key: the end of its grace is not recorded, so its tokens are refused",
-            )
+    _keys(original, made)
     for row in original.rows("ff_suspend_dedup"):
         made.left_out(
             "ff_suspend_dedup", row["idempotency_key"], "the original does not name its execution"
         )
+
+
+def _keys(original: Original, made: Imported) -> None:
+    """One key signs: the newest of the active ones."""
+    table = "ff_waitpoint_hmac"
+    ages = [(row["rotated_at_ms"], row["kid"]) for row in original.rows(table) if row["active"]]
+    for row in original.rows(table):
+        signs = (row["rotated_at_ms"], row["kid"]) == max(ages, default=None)
+        made.add(table, {**row, "active": int(signs)})
+        if not signs:
+            fact = "a rotated key: the end of its grace is not recorded, so its tokens are refused"
+            made.changed(table, row["kid"], fact)
 
 
 def _suspension(row: Row, made: Imported) -> None:
@@ -143,7 +142,9 @@ def _satisfying(original: Original, made: Imported) -> dict[UUID, int]:
             before = [
                 (row["delivered_at_ms"], row["event_id"], uuid_of(row["signal_id"]))
                 for row in events.get(key_of(event), [])
-                if row["delivered_at_ms"] <= at and uuid_of(row["signal_id"]) not in found
+                if row["delivered_at_ms"] <= at
+                and row["waitpoint_id"] is not None
+                and uuid_of(row["signal_id"]) not in found
             ]
             if not before:
                 fact = "no signal of its execution explains it"
