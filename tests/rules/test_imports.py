@@ -139,15 +139,22 @@ def test_a_policy_loses_only_the_parts_that_are_refused() -> None:
         "priority": 1,
         "timeout_policy": {"attempt_timeout_ms": 2**64 - 1, "max_reclaim_count": 1},
         "stream_policy": {"retention_maxlen": 10**12},
+        "retry_policy": {"max_retries": 1, "backoff": {"type": "exponential", "multiplier": 0.5}},
+        "routing_requirements": {"required_capabilities": ["a,b"]},
     }
     made = imported(ff_exec_core=[execution(policy=json.dumps(policy))])
     (row,) = made.rows[EXEC]
-    assert json.loads(row["policy"]).keys() == {"priority", "timeout_policy"}
+    stored = json.loads(row["policy"])
+    assert stored.keys() == {"priority", "timeout_policy", "stream_policy", "retry_policy"}
+    assert stored["stream_policy"]["retention_maxlen"] == 2**32 - 1
+    assert stored["retry_policy"]["backoff"]["multiplier"] == 1
     assert json.loads(row["raw_fields"])["policy"] == json.dumps(policy)
     assert row["attempt_timeout_ms"] is not None
     assert len(made.notes) == 1
     good = imported(ff_exec_core=[execution(policy='{"priority":1}')])
     assert good.notes == []
+    near = imported(ff_exec_core=[execution(policy='{"dedup_window_ms":99999999999999999999}')])
+    assert facts(near) == [(EXEC, "numbers of its policy become the nearest accepted ones")]
 
 
 def test_one_key_names_one_execution() -> None:

@@ -35,6 +35,7 @@ from flowfabric.rules.imports.original import (
 from flowfabric.rules.states import VECTORS, canonical, entering
 
 EXEC, ATTEMPT = "ff_exec_core", "ff_attempt"
+MAX_RETAINED_FRAMES = 2**32 - 1
 _OUTCOME_OF = {
     "completed": "success",
     "failed": "failed",
@@ -273,7 +274,7 @@ def _policy(
     try:
         return parse_policy(text), {}
     except EngineError:
-        tree = {name: _bounded_times(value) for name, value in json_of(text).items()}
+        tree = {name: _nearest(name, value) for name, value in json_of(text).items()}
     accepted = {}
     for name, value in tree.items():
         try:
@@ -282,19 +283,19 @@ def _policy(
         except EngineError as error:
             made.changed(EXEC, key[1], f"its policy has no {name}, which is refused: {error}")
     if len(accepted) == len(tree):
-        made.changed(EXEC, key[1], "times of its policy become the longest accepted ones")
+        made.changed(EXEC, key[1], "numbers of its policy become the nearest accepted ones")
     return parse_policy(accepted), {"policy": text}
 
 
-def _bounded_times(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: min(part, MAX_DURATION_MS)
-        if name.endswith("_ms") and isinstance(part, int)
-        else _bounded_times(part)
-        for name, part in value.items()
-    }
+def _nearest(name: str, value: Any) -> Any:
+    """Numbers that the original accepts and this engine does not, as the server takes them."""
+    if isinstance(value, dict):
+        return {inner: _nearest(inner, part) for inner, part in value.items()}
+    if isinstance(value, int) and name.endswith("_ms"):
+        return min(value, MAX_DURATION_MS)
+    if isinstance(value, int) and name == "retention_maxlen":
+        return min(value, MAX_RETAINED_FRAMES)
+    return max(value, 1) if isinstance(value, float) and name == "multiplier" else value
 
 
 def _import_keys(made: Imported) -> None:
