@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -97,13 +98,15 @@ def a_setting(**changes: Any) -> ServerSettings:
 
 
 @asynccontextmanager
-async def served(engine: Engine, **changes: Any) -> AsyncIterator[Client]:
+async def served(
+    engine: Engine, clock: Callable[[], float] = time.monotonic, **changes: Any
+) -> AsyncIterator[Client]:
     """The engine behind HTTP, its key seeded, and an administrator who calls it."""
     settings = a_setting(**changes)
     await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret)
     timeout = aiohttp.ClientTimeout(total=60)
     async with (
-        serve(engine, settings) as url,
+        serve(engine, settings, clock=clock) as url,
         aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
         yield Client(session, url, settings.api_token or None)

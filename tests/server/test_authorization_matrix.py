@@ -142,6 +142,7 @@ ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret
 rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids
 erase_namespace
+create_token rotate_token revoke_token list_tokens
 """
 FREE = {
     "GET /v1/capabilities",

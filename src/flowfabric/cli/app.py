@@ -13,11 +13,13 @@ from flowfabric.cli import (
     approvals,
     bulk,
     collisions,
+    copy,
     demo,
     dev,
     events,
     flow,
     history,
+    import_original,
     lanes,
     limits,
     migrate,
@@ -28,6 +30,7 @@ from flowfabric.cli import (
     submit,
     tail,
     tasks,
+    tokens,
     verify,
     why,
     worker,
@@ -53,6 +56,8 @@ app = typer.Typer(
 )
 flows = group("Show, list and cancel flows.")
 app.add_typer(flows, name="flow")
+api_tokens = group("Create, list, rotate and revoke API tokens.")
+app.add_typer(api_tokens, name="tokens")
 admin = group("Deployment tools.")
 app.add_typer(admin, name="admin")
 
@@ -127,9 +132,15 @@ for word, function in tasks.COMMANDS.items():
     declared.command(word)(exits(function))
 app.command("approvals")(exits(approvals.run, old_url=True))
 app.command("signal", context_settings={"allow_extra_args": True})(exits(signal.run, old_url=True))
+api_tokens.command("create")(exits(tokens.create))
+api_tokens.command("list")(exits(tokens.list_all))
+api_tokens.command("rotate")(exits(tokens.rotate))
+api_tokens.command("revoke")(exits(tokens.revoke))
 app.command("verify")(exits(verify.run, old_url=True))
 app.command("migrate")(exits(migrate.run, old_url=True))
 app.command("top")(exits(top.run))
+app.command("copy")(exits(copy.run))
+app.command("import")(exits(import_original.run))
 app.command("worker")(exits(worker.run))
 app.command("server")(exits(server.run))
 app.command("dev")(exits(dev.run))

@@ -116,6 +116,9 @@ class LocalEngineProtocol(EngineProtocol):
 
     seed_waitpoint_hmac_secret = operation(parts.SigningKeys.seed_waitpoint_hmac_secret)
 
+    read_live_tokens = operation(parts.ApiTokens.read_live_tokens)
+    touch_tokens = operation(parts.ApiTokens.touch_tokens)
+
     report_usage_admin = operation(parts.Budgets.report_usage_admin)
     record_spend = operation(parts.Budgets.record_spend)
     release_budget = operation(parts.BudgetMaintenance.release_budget)

@@ -49,6 +49,7 @@ from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.quotas import Quotas
 from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.tokens.tokens import ApiTokens
 from flowfabric.engine.waits.approvals import Approvals
 from flowfabric.engine.waits.signals import Signals
 from flowfabric.engine.waits.signing_keys import SigningKeys
@@ -125,6 +126,7 @@ class Parts:
         self._add(WorkerRegistry(core, routing), Schedules(core), retention)
         self._add(BulkActions(core, search, lanes, replays, page_actions))
         self._add(ExecutionActions(core, lanes, page_actions))
+        self._add(ApiTokens(core))
 
     def _add(self, *parts: object) -> None:
         self._parts |= {type(part).__name__: part for part in parts}

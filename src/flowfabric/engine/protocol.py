@@ -246,6 +246,11 @@ class EngineProtocol(ABC):
     rotate_waitpoint_hmac_secret_all = operation(parts.SigningKeys.rotate_waitpoint_hmac_secret_all)
     list_waitpoint_hmac_kids = operation(parts.SigningKeys.list_waitpoint_hmac_kids)
 
+    create_token = operation(parts.ApiTokens.create_token)
+    rotate_token = operation(parts.ApiTokens.rotate_token)
+    revoke_token = operation(parts.ApiTokens.revoke_token)
+    list_tokens = operation(parts.ApiTokens.list_tokens)
+
     create_budget = operation(parts.Budgets.create_budget)
     update_budget = operation(parts.Budgets.update_budget)
     report_usage = operation(parts.Budgets.report_usage)

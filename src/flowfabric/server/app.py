@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -19,6 +20,7 @@ from flowfabric.server.endpoint import Endpoint
 from flowfabric.server.pending_claims import PendingClaims
 from flowfabric.server.route import Route
 from flowfabric.server.routes import ROUTES
+from flowfabric.server.stored_tokens import StoredTokens, stored_token_in
 from flowfabric.server.telemetry import ServerTelemetry
 from flowfabric.wire.operations import Bound
 
@@ -54,18 +56,29 @@ class Server:
         engine: LocalEngineProtocol,
         settings: ServerSettings,
         telemetry: ServerTelemetry | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine, self.settings = engine, settings
         self.telemetry = telemetry or ServerTelemetry(None, engine)
         self.tokens = load_tokens(settings.api_token, settings.api_tokens_file)
+        self.stored_tokens = StoredTokens(engine, clock)
         self.streams = ConcurrencyLimit("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = ConcurrencyLimit("admin_rotate", 1)
         self.pending_claims = PendingClaims(engine)
         self.background: set[asyncio.Task[object]] = set()
         self.stopping = asyncio.Event()
 
-    def caller(self, header: str | None) -> Caller | None:
-        return self.tokens.caller(header) if self.tokens else ANONYMOUS
+    def configured_caller(self, header: str | None) -> Caller | None:
+        """The caller by the configured tokens. Without any, a token of the store is still checked:
+        a revoked one must not become a caller with every role.
+        """
+        if self.tokens:
+            return self.tokens.caller(header)
+        return ANONYMOUS if stored_token_in(header) is None else None
+
+    async def caller(self, header: str | None) -> Caller | None:
+        found, token = self.configured_caller(header), stored_token_in(header)
+        return await self.stored_tokens.caller(token) if found is None and token else found
 
     @property
     def is_draining(self) -> bool:
@@ -77,6 +90,7 @@ class Server:
         self.streams.close()
 
     async def finish_background(self, timeout_s: float) -> None:
+        await self.stored_tokens.close()
         if self.background:
             _, late = await asyncio.wait(tuple(self.background), timeout=timeout_s)
             for task in late:

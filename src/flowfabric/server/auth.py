@@ -12,26 +12,26 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.errors import ConfigError
-from flowfabric.wire.operations import Role
+from flowfabric.model.api_token import IMPLIED_ROLES, Role
 
 MIN_TOKEN_LENGTH = 16
 MAX_TOKENS = 1_000
-_IMPLIED = {
-    Role.ADMIN: frozenset(Role),
-    Role.OPERATE: frozenset({Role.OPERATE, Role.READ, Role.SUBMIT}),
-    Role.WORK: frozenset({Role.WORK, Role.READ}),
-    Role.SUBMIT: frozenset({Role.SUBMIT, Role.READ}),
-    Role.READ: frozenset({Role.READ}),
-}
 
 
 class Caller(Struct, frozen=True):
-    """The sender of a request. `lanes` restricts the lanes it may submit to and claim from."""
+    """The sender of a request. `lanes` restricts the lanes it may submit to and claim from.
+
+    `credential` is the digest of a token in the store; it is None for a token of the configuration.
+    """
 
     name: str
     roles: frozenset[Role]
     namespace: str | None = None
     lanes: frozenset[str] | None = None
+    credential: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Caller({self.name!r})"
 
     def may(self, role: Role) -> bool:
         return role in self.roles
@@ -79,7 +79,7 @@ def _digest(token: str) -> bytes:
 
 
 def _caller(token: Token) -> Caller:
-    roles = frozenset(implied for role in token.roles for implied in _IMPLIED[role])
+    roles = frozenset(implied for role in token.roles for implied in IMPLIED_ROLES[role])
     return Caller(
         token.name, roles, token.namespace, None if token.lanes is None else frozenset(token.lanes)
     )

@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import nullcontext
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -22,6 +22,7 @@ from flowfabric.server.auth import ANONYMOUS, Caller
 from flowfabric.server.http_protocol import mark_authenticated
 from flowfabric.server.query_fields import query_fields
 from flowfabric.server.route import ApiRequest, InvalidRequest, MissingEntity, Reply, Route, Undo
+from flowfabric.server.stored_tokens import while_accepted
 from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
 from flowfabric.wire.json_codec import decoder, encode
 
@@ -63,11 +64,14 @@ class Endpoint:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return Response(status_code=200)
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
-        caller = self._server.caller(request.headers.get("authorization"))
+        try:
+            caller = await self._server.caller(request.headers.get("authorization"))
+        except EngineError:
+            return unavailable("the token cannot be checked: the store does not answer; retry")
         if caller is not None:
             mark_authenticated(request.scope.get("state", {}))
         elif route is None or route.role is not None:
-            return problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
+            return unauthorized()
         if route is None:
             return self._unknown(request)
         if route.role is None:
@@ -92,7 +96,7 @@ class Endpoint:
             if caller.namespace is not None or caller.lanes is not None:
                 await tenancy.check(route, call)
             with self._server.streams.slot() if route.streams else nullcontext():
-                return to_response(await self._reply(route, call, request))
+                return to_response(self._guarded(await self._reply(route, call, request), caller))
         except ClientDisconnect:
             raise
         except Answered as answered:
@@ -114,6 +118,13 @@ class Endpoint:
         path = {name: unquote(text) for name, text in request.path_params.items()}
         return ApiRequest(self._server, caller, path, query, body, dict(request.headers))
 
+    def _guarded(self, reply: Reply, caller: Caller) -> Reply:
+        """A stream ends when the caller's token is revoked."""
+        if reply.stream is None or caller.credential is None:
+            return reply
+        stream = while_accepted(reply.stream, self._server.stored_tokens, caller)
+        return structs.replace(reply, stream=stream)
+
     async def _reply(self, route: Route, call: ApiRequest, request: Request) -> Reply:
         if not route.waits:
             return await route.answer(call)
@@ -121,18 +132,21 @@ class Endpoint:
         await asyncio.sleep(0)
         if working.done():
             return working.result()
-        tasks = (
-            working,
-            asyncio.ensure_future(self._server.stopping.wait()),
-            asyncio.ensure_future(wait_for_disconnect(request)),
-        )
+        caller, disconnected = call.caller, asyncio.ensure_future(wait_for_disconnect(request))
+        stops = asyncio.ensure_future(self._server.stopping.wait())
+        tasks: list[asyncio.Future[Any]] = [working, stops, disconnected]
+        refused = None
+        if caller.credential is not None:
+            refused = asyncio.ensure_future(self._server.stored_tokens.until_refused(caller))
+            tasks.append(refused)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            raise Answered(stopping())
+            is_refused = refused is not None and refused.done()
+            raise Answered(unauthorized() if is_refused else stopping())
         finally:
             for task in tasks:
                 task.cancel()
@@ -253,11 +267,17 @@ def problem(
     return Response(encode(body), status, media_type=MEDIA_TYPE, headers=headers)
 
 
+def unauthorized() -> Response:
+    return problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
+
+
 def stopping() -> Response:
-    given = {"backend": "server", "detail": "it is stopping; retry", "kind": "transport"}
-    return problem(
-        503, "the server is stopping; retry", retryable=True, raised="TransportError", given=given
-    )
+    return unavailable("the server is stopping; retry")
+
+
+def unavailable(text: str) -> Response:
+    given = {"backend": "server", "detail": text, "kind": "transport"}
+    return problem(503, text, retryable=True, raised="TransportError", given=given)
 
 
 def too_large(route: Route) -> Response:

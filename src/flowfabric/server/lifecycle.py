@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -78,10 +79,14 @@ def uvicorn_server(server: Server, settings: ServerSettings) -> uvicorn.Server:
 
 @asynccontextmanager
 async def serve(
-    engine: LocalEngineProtocol, settings: ServerSettings, telemetry: ServerTelemetry | None = None
+    engine: LocalEngineProtocol,
+    settings: ServerSettings,
+    telemetry: ServerTelemetry | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; yields the address."""
-    server = Server(engine, settings, telemetry)
+    server = Server(engine, settings, telemetry, clock)
     running = uvicorn_server(server, settings)
     listener = bind(*settings.listen_addr)
     task = asyncio.create_task(running._serve(sockets=[listener]))

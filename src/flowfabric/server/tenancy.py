@@ -27,6 +27,9 @@ COUNTS = "count_executions"
 AUTHORS = {
     "update_budget": "by",
     "update_quota_policy": "by",
+    "create_token": "by",
+    "rotate_token": "by",
+    "revoke_token": "by",
     "deliver_approval_signal": "source_identity",
 }
 """Operations whose arguments name their author: the field."""

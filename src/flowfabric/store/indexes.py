@@ -284,6 +284,12 @@ _DECLARED = (
         bulk_ended=index("ended_at_ms, job_id", "", _set("ended_at_ms")),
     ),
     *_of(
+        "ff_api_token",
+        api_tokens=index("token_id", primary=True),
+        live_tokens=index("token_id", "", _unset("revoked_at_ms")),
+        revoked_tokens=index("revoked_at_ms, token_id", "", _set("revoked_at_ms")),
+    ),
+    *_of(
         "ff_step",
         steps=index("position", "partition_key, execution_id", primary=True),
     ),

@@ -320,6 +320,13 @@ TABLES: dict[str, Table] = {
             ended_at_ms int?, version int=0""",
             (Child("ff_operator_event", (("job_id", "execution_id"),)),),
         ),
+        table(
+            "ff_api_token",
+            """token_id uuid!, name text, digest bytes, former_digest bytes?,
+            former_until_ms int?, roles text, namespace text?, lanes text?, created_at_ms int,
+            created_by text='', expires_at_ms int?, rotated_at_ms int?, revoked_at_ms int?,
+            last_used_at_ms int?, version int=0""",
+        ),
     )
 }
 

@@ -17,14 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.engine.protocol import EngineProtocol
-
-
-class Role(StrEnum):
-    READ = "read"
-    SUBMIT = "submit"
-    WORK = "work"
-    OPERATE = "operate"
-    ADMIN = "admin"
+from flowfabric.model.api_token import Role as Role
 
 
 class Bound(StrEnum):
@@ -169,6 +162,8 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.QUOTA, "quota_policy_id", "close_quota open_quota"),
     *_all(Role.OPERATE, Bound.LIMIT, "", "detach_limit"),
     *_all(Role.ADMIN, Bound.NEVER, "", "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids"),
+    *_all(Role.ADMIN, Bound.NEVER, "", "create_token rotate_token", again=False),
+    *_all(Role.ADMIN, Bound.NEVER, "", "revoke_token list_tokens"),
 ]
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _LISTED}
 LEFT_OUT = frozenset({"self", "connection"})

@@ -44,6 +44,7 @@ BIG = (
     "ff_lane_gate",
     "ff_schedule",
     "ff_task",
+    "ff_api_token",
     "ff_step",
     "ff_stream_meta",
     "ff_stream_frame",
@@ -142,6 +143,8 @@ INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-'
 INSERT INTO ff_task (namespace, name, fingerprint, declared_at_ms, registered_at_ms, changed_at_ms,
     last_seen_ms, head, declaration)
 SELECT 'ns-' || i % 4, 't-' || i, '', i, i, i, i, '', '' {_SOME};
+INSERT INTO ff_api_token (token_id, name, digest, roles, created_at_ms, revoked_at_ms)
+SELECT {_ID}, 't-' || i, '\\x00', '[]', i, CASE WHEN i % 2 = 0 THEN i END {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms)
 SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms)

@@ -25,6 +25,9 @@ WAITING = frozenset(
     }
 )
 
+TOKEN_CHANGES = frozenset({"create_token", "rotate_token", "revoke_token"})
+"""Operations that take effect at once on the server that carries them out."""
+
 
 def _handler(operation: Operation) -> Handler:
     name = operation.name
@@ -43,6 +46,10 @@ def _handler(operation: Operation) -> Handler:
         if name == "complete_and_claim":
             answers, works = await pending.complete_and_claim(calling)
             return _undoable(request, (answers, works), works)
+        if name in TOKEN_CHANGES:
+            answer = await calling
+            request.server.stored_tokens.forget()
+            return answer
         return await calling
 
     call.__name__ = name

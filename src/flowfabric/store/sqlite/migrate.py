@@ -73,6 +73,16 @@ def migrate(
     return ", ".join(m.title for m in fresh) or None
 
 
+def check_current(db: sqlite3.Connection, shown: str) -> None:
+    """Raises for a database with another schema than this release has."""
+    check_not_foreign(db, shown)
+    missing = _missing(db, shipped(), shown)
+    if missing:
+        raise Unavailable(
+            f"schema_version: {shown} needs {missing[0].title}; run `flowfabric migrate`"
+        )
+
+
 def _in_one_transaction(
     db: sqlite3.Connection, migrations: Sequence[Migration], shown: str, now_ms: int
 ) -> list[Migration]:

@@ -27,7 +27,8 @@ def check_not_foreign(db: sqlite3.Connection, shown: str) -> None:
     if has_table(db, "_sqlx_migrations"):
         raise ConfigError(
             f"{shown}: a database of the Rust FlowFabric (it has a table _sqlx_migrations); its "
-            "tables have other columns, and this release cannot open it; name another file"
+            "tables have other columns; name another file, or import it: "
+            "flowfabric import ORIGINAL URL"
         )
 
 

@@ -303,14 +303,38 @@ T.ff_lane_gate = {
   kept = { lane_id = true, namespace = true, gate = true },
 }
 T.ff_lane_gate.defaults = { __index = T.ff_lane_gate.default_values }
-T.ff_schedule = {
+T.ff_task = {
   code = 't0C', indexes = {},
+  codes = { namespace = '00', name = '01', fingerprint = '02', task_version = '03', quota_policy_id = '04', declared_at_ms = '05', registered_at_ms = '06', changed_at_ms = '07', last_seen_ms = '08', version = '09', head = '0a', declaration = '0b' },
+  names = { ['00'] = 'namespace', ['01'] = 'name', ['02'] = 'fingerprint', ['03'] = 'task_version', ['04'] = 'quota_policy_id', ['05'] = 'declared_at_ms', ['06'] = 'registered_at_ms', ['07'] = 'changed_at_ms', ['08'] = 'last_seen_ms', ['09'] = 'version', ['0a'] = 'head', ['0b'] = 'declaration' },
+  default_values = { task_version = '0', version = '0' },
+  kept = { namespace = true, name = true },
+}
+T.ff_task.defaults = { __index = T.ff_task.default_values }
+T.ff_schedule = {
+  code = 't0D', indexes = {},
   codes = { namespace = '00', name = '01', cursor_ms = '02', paused = '03' },
   names = { ['00'] = 'namespace', ['01'] = 'name', ['02'] = 'cursor_ms', ['03'] = 'paused' },
   default_values = { paused = '0' },
   kept = { namespace = true, name = true },
 }
 T.ff_schedule.defaults = { __index = T.ff_schedule.default_values }
+T.ff_bulk_job = {
+  code = 't0E', indexes = {},
+  codes = { job_id = '00', namespace = '01', action = '02', args = '03', state = '04', cursor = '05', matched = '06', changed = '07', skipped = '08', refused = '09', errors = '0a', follow_ups = '0b', created_at_ms = '0c', updated_at_ms = '0d', ended_at_ms = '0e', version = '0f' },
+  names = { ['00'] = 'job_id', ['01'] = 'namespace', ['02'] = 'action', ['03'] = 'args', ['04'] = 'state', ['05'] = 'cursor', ['06'] = 'matched', ['07'] = 'changed', ['08'] = 'skipped', ['09'] = 'refused', ['0a'] = 'errors', ['0b'] = 'follow_ups', ['0c'] = 'created_at_ms', ['0d'] = 'updated_at_ms', ['0e'] = 'ended_at_ms', ['0f'] = 'version' },
+  default_values = { state = 'running', matched = '0', changed = '0', skipped = '0', refused = '0', errors = '[]', follow_ups = '[]', version = '0' },
+  kept = { job_id = true },
+}
+T.ff_bulk_job.defaults = { __index = T.ff_bulk_job.default_values }
+T.ff_api_token = {
+  code = 't0F', indexes = {},
+  codes = { token_id = '00', name = '01', digest = '02', former_digest = '03', former_until_ms = '04', roles = '05', namespace = '06', lanes = '07', created_at_ms = '08', created_by = '09', expires_at_ms = '0a', rotated_at_ms = '0b', revoked_at_ms = '0c', last_used_at_ms = '0d', version = '0e' },
+  names = { ['00'] = 'token_id', ['01'] = 'name', ['02'] = 'digest', ['03'] = 'former_digest', ['04'] = 'former_until_ms', ['05'] = 'roles', ['06'] = 'namespace', ['07'] = 'lanes', ['08'] = 'created_at_ms', ['09'] = 'created_by', ['0a'] = 'expires_at_ms', ['0b'] = 'rotated_at_ms', ['0c'] = 'revoked_at_ms', ['0d'] = 'last_used_at_ms', ['0e'] = 'version' },
+  default_values = { created_by = '', version = '0' },
+  kept = { token_id = true },
+}
+T.ff_api_token.defaults = { __index = T.ff_api_token.default_values }
 I.i00 = { -- executions of ff_exec_core
   code = 'i00', t = T.ff_exec_core,
   grouped = true, primary = true,
@@ -932,8 +956,17 @@ I.i13 = { -- lane_gates of ff_lane_gate
   order = function(r) return word(r.gate) end,
   key_of = function(member) return member end,
 }
-I.i14 = { -- gates_of_lane of ff_lane_gate
+I.i14 = { -- all_gates of ff_lane_gate
   code = 'i14', t = T.ff_lane_gate,
+  grouped = false, primary = true,
+  columns = { 'lane_id', 'namespace', 'gate' },
+  test = function(r) return true end,
+  group = function(r) return '' end,
+  order = function(r) return word(r.lane_id) .. word(r.namespace) .. word(r.gate) end,
+  key_of = function(member) return member end,
+}
+I.i15 = { -- gates_of_lane of ff_lane_gate
+  code = 'i15', t = T.ff_lane_gate,
   grouped = true, primary = true,
   columns = { 'lane_id', 'namespace', 'gate' },
   test = function(r) return true end,
@@ -941,8 +974,8 @@ I.i14 = { -- gates_of_lane of ff_lane_gate
   order = function(r) return word(r.namespace) .. word(r.gate) end,
   key_of = function(member) return member end,
 }
-I.i15 = { -- schedules of ff_schedule
-  code = 'i15', t = T.ff_schedule,
+I.i16 = { -- schedules of ff_schedule
+  code = 'i16', t = T.ff_schedule,
   grouped = true, primary = true,
   columns = { 'namespace', 'name' },
   test = function(r) return true end,
@@ -950,8 +983,85 @@ I.i15 = { -- schedules of ff_schedule
   order = function(r) return word(r.name) end,
   key_of = function(member) return member end,
 }
-I.i16 = { -- steps of ff_step
-  code = 'i16', t = T.ff_step,
+I.i17 = { -- all_schedules of ff_schedule
+  code = 'i17', t = T.ff_schedule,
+  grouped = false, primary = true,
+  columns = { 'namespace', 'name' },
+  test = function(r) return true end,
+  group = function(r) return '' end,
+  order = function(r) return word(r.namespace) .. word(r.name) end,
+  key_of = function(member) return member end,
+}
+I.i18 = { -- tasks of ff_task
+  code = 'i18', t = T.ff_task,
+  grouped = true, primary = true,
+  columns = { 'namespace', 'name' },
+  test = function(r) return true end,
+  group = function(r) return word(r.namespace) end,
+  order = function(r) return word(r.name) end,
+  key_of = function(member) return member end,
+}
+I.i19 = { -- bulk_jobs of ff_bulk_job
+  code = 'i19', t = T.ff_bulk_job,
+  grouped = false, primary = false,
+  columns = { 'created_at_ms', 'job_id' },
+  test = function(r) return true end,
+  group = function(r) return '' end,
+  order = function(r) return int(r.created_at_ms) .. uuid(r.job_id) end,
+  key_of = function(member) local at = 1 return sub(member, at + 24) end,
+}
+T.ff_bulk_job.indexes[#T.ff_bulk_job.indexes + 1] = I.i19
+I.i1a = { -- bulk_running of ff_bulk_job
+  code = 'i1a', t = T.ff_bulk_job,
+  grouped = false, primary = false,
+  columns = { 'state', 'updated_at_ms', 'job_id' },
+  test = function(r) return same(r.state, 'running') end,
+  group = function(r) return '' end,
+  order = function(r) return int(r.updated_at_ms) .. uuid(r.job_id) end,
+  key_of = function(member) local at = 1 return sub(member, at + 24) end,
+}
+T.ff_bulk_job.indexes[#T.ff_bulk_job.indexes + 1] = I.i1a
+I.i1b = { -- bulk_ended of ff_bulk_job
+  code = 'i1b', t = T.ff_bulk_job,
+  grouped = false, primary = false,
+  columns = { 'ended_at_ms', 'job_id' },
+  test = function(r) return r.ended_at_ms ~= nil end,
+  group = function(r) return '' end,
+  order = function(r) return int(r.ended_at_ms) .. uuid(r.job_id) end,
+  key_of = function(member) local at = 1 return sub(member, at + 24) end,
+}
+T.ff_bulk_job.indexes[#T.ff_bulk_job.indexes + 1] = I.i1b
+I.i1c = { -- api_tokens of ff_api_token
+  code = 'i1c', t = T.ff_api_token,
+  grouped = false, primary = true,
+  columns = { 'token_id' },
+  test = function(r) return true end,
+  group = function(r) return '' end,
+  order = function(r) return uuid(r.token_id) end,
+  key_of = function(member) return member end,
+}
+I.i1d = { -- live_tokens of ff_api_token
+  code = 'i1d', t = T.ff_api_token,
+  grouped = false, primary = false,
+  columns = { 'revoked_at_ms', 'token_id' },
+  test = function(r) return r.revoked_at_ms == nil end,
+  group = function(r) return '' end,
+  order = function(r) return uuid(r.token_id) end,
+  key_of = function(member) local at = 1 return sub(member, at + 16) end,
+}
+T.ff_api_token.indexes[#T.ff_api_token.indexes + 1] = I.i1d
+I.i1e = { -- revoked_tokens of ff_api_token
+  code = 'i1e', t = T.ff_api_token,
+  grouped = false, primary = false,
+  columns = { 'revoked_at_ms', 'token_id' },
+  test = function(r) return r.revoked_at_ms ~= nil end,
+  group = function(r) return '' end,
+  order = function(r) return int(r.revoked_at_ms) .. uuid(r.token_id) end,
+  key_of = function(member) local at = 1 return sub(member, at + 24) end,
+}
+T.ff_api_token.indexes[#T.ff_api_token.indexes + 1] = I.i1e
+I.i1f = { -- steps of ff_step
+  code = 'i1f', t = T.ff_step,
   grouped = true, primary = true,
   columns = { 'partition_key', 'execution_id', 'position' },
   test = function(r) return true end,
@@ -959,8 +1069,8 @@ I.i16 = { -- steps of ff_step
   order = function(r) return int(r.position) end,
   key_of = function(member) return member end,
 }
-I.i17 = { -- frames of ff_stream_frame
-  code = 'i17', t = T.ff_stream_frame,
+I.i1g = { -- frames of ff_stream_frame
+  code = 'i1g', t = T.ff_stream_frame,
   grouped = true, primary = true,
   columns = { 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
   test = function(r) return true end,
@@ -968,8 +1078,8 @@ I.i17 = { -- frames of ff_stream_frame
   order = function(r) return int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) return member end,
 }
-I.i18 = { -- kept_frames of ff_stream_frame
-  code = 'i18', t = T.ff_stream_frame,
+I.i1h = { -- kept_frames of ff_stream_frame
+  code = 'i1h', t = T.ff_stream_frame,
   grouped = true, primary = true,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
   test = function(r) return differs(r.mode, 'best_effort') end,
@@ -977,8 +1087,8 @@ I.i18 = { -- kept_frames of ff_stream_frame
   order = function(r) return int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) return member end,
 }
-I.i19 = { -- durable_frames of ff_stream_frame
-  code = 'i19', t = T.ff_stream_frame,
+I.i1i = { -- durable_frames of ff_stream_frame
+  code = 'i1i', t = T.ff_stream_frame,
   grouped = true, primary = true,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
   test = function(r) return same(r.mode, 'durable') end,
@@ -986,8 +1096,8 @@ I.i19 = { -- durable_frames of ff_stream_frame
   order = function(r) return int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) return member end,
 }
-I.i1a = { -- passing_frames of ff_stream_frame
-  code = 'i1a', t = T.ff_stream_frame,
+I.i1j = { -- passing_frames of ff_stream_frame
+  code = 'i1j', t = T.ff_stream_frame,
   grouped = true, primary = false,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'mode_number' },
   test = function(r) return differs(r.mode, 'durable') end,
@@ -995,9 +1105,9 @@ I.i1a = { -- passing_frames of ff_stream_frame
   order = function(r) return int(r.mode_number) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1a
-I.i1b = { -- frames_by_caller of ff_stream_frame
-  code = 'i1b', t = T.ff_stream_frame,
+T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1j
+I.i1k = { -- frames_by_caller of ff_stream_frame
+  code = 'i1k', t = T.ff_stream_frame,
   grouped = true, primary = false,
   columns = { 'client_seq', 'partition_key', 'execution_id', 'attempt_index' },
   test = function(r) return r.client_seq ~= nil end,
@@ -1005,9 +1115,9 @@ I.i1b = { -- frames_by_caller of ff_stream_frame
   order = function(r) return int(r.client_seq) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1b
-I.i1c = { -- expiring_frames of ff_stream_frame
-  code = 'i1c', t = T.ff_stream_frame,
+T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1k
+I.i1l = { -- expiring_frames of ff_stream_frame
+  code = 'i1l', t = T.ff_stream_frame,
   grouped = false, primary = false,
   columns = { 'expires_at_ms', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
   test = function(r) return r.expires_at_ms ~= nil end,
@@ -1015,9 +1125,9 @@ I.i1c = { -- expiring_frames of ff_stream_frame
   order = function(r) return int(r.expires_at_ms) .. uuid(r.execution_id) .. int(r.attempt_index) .. int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) local at = 1 return sub(member, at + 48) end,
 }
-T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1c
-I.i1d = { -- signal_events_of of ff_signal_event
-  code = 'i1d', t = T.ff_signal_event,
+T.ff_stream_frame.indexes[#T.ff_stream_frame.indexes + 1] = I.i1l
+I.i1m = { -- signal_events_of of ff_signal_event
+  code = 'i1m', t = T.ff_signal_event,
   grouped = true, primary = false,
   columns = { 'execution_id', 'event_id' },
   test = function(r) return true end,
@@ -1025,9 +1135,9 @@ I.i1d = { -- signal_events_of of ff_signal_event
   order = function(r) return int(r.event_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_signal_event.indexes[#T.ff_signal_event.indexes + 1] = I.i1d
-I.i1e = { -- lease_events_of of ff_lease_event
-  code = 'i1e', t = T.ff_lease_event,
+T.ff_signal_event.indexes[#T.ff_signal_event.indexes + 1] = I.i1m
+I.i1n = { -- lease_events_of of ff_lease_event
+  code = 'i1n', t = T.ff_lease_event,
   grouped = true, primary = false,
   columns = { 'execution_id', 'event_id' },
   test = function(r) return true end,
@@ -1035,9 +1145,9 @@ I.i1e = { -- lease_events_of of ff_lease_event
   order = function(r) return int(r.event_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_lease_event.indexes[#T.ff_lease_event.indexes + 1] = I.i1e
-I.i1f = { -- completion_events_of of ff_completion_event
-  code = 'i1f', t = T.ff_completion_event,
+T.ff_lease_event.indexes[#T.ff_lease_event.indexes + 1] = I.i1n
+I.i1o = { -- completion_events_of of ff_completion_event
+  code = 'i1o', t = T.ff_completion_event,
   grouped = true, primary = false,
   columns = { 'execution_id', 'event_id' },
   test = function(r) return true end,
@@ -1045,9 +1155,9 @@ I.i1f = { -- completion_events_of of ff_completion_event
   order = function(r) return int(r.event_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_completion_event.indexes[#T.ff_completion_event.indexes + 1] = I.i1f
-I.i1g = { -- operator_events_of of ff_operator_event
-  code = 'i1g', t = T.ff_operator_event,
+T.ff_completion_event.indexes[#T.ff_completion_event.indexes + 1] = I.i1o
+I.i1p = { -- operator_events_of of ff_operator_event
+  code = 'i1p', t = T.ff_operator_event,
   grouped = true, primary = false,
   columns = { 'execution_id', 'event_id' },
   test = function(r) return true end,
@@ -1055,7 +1165,7 @@ I.i1g = { -- operator_events_of of ff_operator_event
   order = function(r) return int(r.event_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
 }
-T.ff_operator_event.indexes[#T.ff_operator_event.indexes + 1] = I.i1g
+T.ff_operator_event.indexes[#T.ff_operator_event.indexes + 1] = I.i1p
 I.i04 = { -- ready_namespaces of ff_exec_core
   code = 'i04', t = T.ff_exec_core,
   grouped = true, primary = false,

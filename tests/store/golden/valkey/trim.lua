@@ -98,7 +98,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1e, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.i1n, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -111,7 +111,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1f, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.i1o, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -124,7 +124,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1g, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.i1p, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -137,7 +137,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1d, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.i1m, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do

@@ -654,6 +654,25 @@ CREATE TABLE ff_bulk_job (
     PRIMARY KEY (job_id)
 );
 
+CREATE TABLE ff_api_token (
+    token_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    former_digest bytea,
+    former_until_ms bigint,
+    roles text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C",
+    lanes text COLLATE "C",
+    created_at_ms bigint NOT NULL,
+    created_by text COLLATE "C" NOT NULL DEFAULT '',
+    expires_at_ms bigint,
+    rotated_at_ms bigint,
+    revoked_at_ms bigint,
+    last_used_at_ms bigint,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (token_id)
+);
+
 CREATE TABLE ff_leader (
     name text COLLATE "C" NOT NULL,
     holder text COLLATE "C" NOT NULL,
@@ -755,6 +774,10 @@ CREATE INDEX ff_bulk_job_bulk_jobs_idx ON ff_bulk_job (created_at_ms, job_id);
 CREATE INDEX ff_bulk_job_bulk_running_idx ON ff_bulk_job (updated_at_ms, job_id) WHERE state = 'running';
 
 CREATE INDEX ff_bulk_job_bulk_ended_idx ON ff_bulk_job (ended_at_ms, job_id) WHERE ended_at_ms IS NOT NULL;
+
+CREATE INDEX ff_api_token_live_tokens_idx ON ff_api_token (token_id) WHERE revoked_at_ms IS NULL;
+
+CREATE INDEX ff_api_token_revoked_tokens_idx ON ff_api_token (revoked_at_ms, token_id) WHERE revoked_at_ms IS NOT NULL;
 
 CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
 

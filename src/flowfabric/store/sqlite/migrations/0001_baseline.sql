@@ -649,6 +649,25 @@ CREATE TABLE ff_bulk_job (
     PRIMARY KEY (job_id)
 );
 
+CREATE TABLE ff_api_token (
+    token_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    former_digest BLOB,
+    former_until_ms INTEGER,
+    roles TEXT NOT NULL,
+    namespace TEXT,
+    lanes TEXT,
+    created_at_ms INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    expires_at_ms INTEGER,
+    rotated_at_ms INTEGER,
+    revoked_at_ms INTEGER,
+    last_used_at_ms INTEGER,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (token_id)
+);
+
 CREATE TABLE ff_clock (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     latest_ms INTEGER NOT NULL
@@ -747,6 +766,10 @@ CREATE INDEX ff_bulk_job_bulk_jobs_idx ON ff_bulk_job (created_at_ms, job_id);
 CREATE INDEX ff_bulk_job_bulk_running_idx ON ff_bulk_job (updated_at_ms, job_id) WHERE state = 'running';
 
 CREATE INDEX ff_bulk_job_bulk_ended_idx ON ff_bulk_job (ended_at_ms, job_id) WHERE ended_at_ms IS NOT NULL;
+
+CREATE INDEX ff_api_token_live_tokens_idx ON ff_api_token (token_id) WHERE revoked_at_ms IS NULL;
+
+CREATE INDEX ff_api_token_revoked_tokens_idx ON ff_api_token (revoked_at_ms, token_id) WHERE revoked_at_ms IS NOT NULL;
 
 CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
 

@@ -1,0 +1,120 @@
+"""The sides of a copy between databases, by URL, and the copy itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from flowfabric.connect.postgres import postgres_options
+from flowfabric.connect.urls import is_http, is_postgres, sqlite_path
+from flowfabric.errors import ConfigError, FlowFabricError
+from flowfabric.store import transfer
+from flowfabric.store.schema import TABLES
+from flowfabric.store.sqlite.transfer import SqliteSide
+from flowfabric.store.sqlite.uri import parse_target
+from flowfabric.store.transfer import Activity, Database, Destination, Report
+
+
+class CopyRefused(FlowFabricError):
+    """The copy did not begin, or its result differs; the text says what to do."""
+
+
+class Copied(Struct, frozen=True):
+    """`resumed`: rows that an earlier, interrupted copy had written."""
+
+    rows: int
+    resumed: int
+
+
+async def copy_database(source_url: str, destination_url: str, report: Report) -> Copied:
+    """Copies a paused deployment, verifies the copy, and continues after an interruption."""
+    if _file_of(source_url) == _file_of(destination_url):
+        raise ConfigError("DST: expected another database than SRC")
+    async with open_source(source_url) as source, open_destination(destination_url) as destination:
+        _check_paused(source.shown, await transfer.activity(source))
+        resumed = await _begin(source, destination)
+        rows = await transfer.copy_tables(source, destination, report)
+        found = await transfer.differences(source, destination, report)
+        if found:
+            raise CopyRefused(
+                f"the copy differs from its source in {', '.join(found)}; "
+                "the source was changed meanwhile: empty the destination and copy again"
+            )
+        _check_paused(source.shown, await transfer.activity(source))
+        await destination.end()
+        return Copied(rows, resumed)
+
+
+async def _begin(source: Database, destination: Destination) -> int:
+    """The number of rows that the destination has of an earlier copy."""
+    _check_paused(destination.shown, await transfer.activity(destination), is_source=False)
+    begun = await destination.unfinished_source()
+    full = await transfer.tables_with_rows(destination)
+    if begun is None:
+        if full:
+            raise CopyRefused(
+                f"{destination.shown} has rows of its own in {', '.join(full)}; "
+                "name an empty database"
+            )
+        await destination.begin(source.shown)
+    elif begun != source.shown:
+        raise CopyRefused(
+            f"{destination.shown} has an unfinished copy of {begun}; "
+            "continue that one, or name an empty database"
+        )
+    rows = 0
+    for name in full:
+        rows += await destination.count(TABLES[name])
+    return rows
+
+
+def _check_paused(shown: str, active: Activity, *, is_source: bool = True) -> None:
+    if not active or (not is_source and active.loops is None):
+        return
+    parts = []
+    if active.leases:
+        parts.append(f"executions are leased: {', '.join(active.leases)}")
+    if active.workers:
+        parts.append(f"workers are alive: {', '.join(active.workers)}")
+    if active.loops:
+        parts.append(f"background loops run in process {active.loops}")
+    raise CopyRefused(
+        f"{shown} is in use: {'; '.join(parts)}; stop workers and servers, wait until leases and "
+        "registrations have expired, and copy again"
+    )
+
+
+@asynccontextmanager
+async def open_source(url: str) -> AsyncIterator[Database]:
+    side = await _open(url, is_new=False)
+    try:
+        yield side
+    finally:
+        await side.close()
+
+
+@asynccontextmanager
+async def open_destination(url: str) -> AsyncIterator[Destination]:
+    """Creates the schema of a new database."""
+    side = await _open(url, is_new=True)
+    try:
+        yield side
+    finally:
+        await side.close()
+
+
+def _file_of(url: str) -> str:
+    return url if is_postgres(url) or is_http(url) else parse_target(sqlite_path(url)).key
+
+
+async def _open(url: str, *, is_new: bool) -> Destination:
+    if is_http(url) or url == "memory://":
+        raise ConfigError("url: sqlite:///path, a path or postgresql://host/database is accepted")
+    if not is_postgres(url):
+        return SqliteSide(parse_target(sqlite_path(url)), is_new=is_new)
+    options = postgres_options(url)
+    from flowfabric.store.postgres.transfer import PostgresSide
+
+    return await PostgresSide.open(options, is_new=is_new)

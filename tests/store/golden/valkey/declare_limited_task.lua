@@ -1,0 +1,46 @@
+-- declare_limited_task(namespace, name, fingerprint, task_version, quota_policy_id, head, declaration, declared_at_ms)
+return {
+  run = function(a)
+    local b, n = {}, {}
+    do
+      local row = {
+        namespace = required(a[2], 'namespace'),
+        name = required(a[3], 'name'),
+        fingerprint = required(a[4], 'fingerprint'),
+        task_version = required(a[5], 'task_version'),
+        quota_policy_id = a[6],
+        declared_at_ms = required(a[9], 'declared_at_ms'),
+        registered_at_ms = required(now(), 'registered_at_ms'),
+        changed_at_ms = required(now(), 'changed_at_ms'),
+        last_seen_ms = required(now(), 'last_seen_ms'),
+        head = required(a[7], 'head'),
+        declaration = required(a[8], 'declaration'),
+      }
+      local pk = word(row.namespace) .. word(row.name)
+      n = insert(T.ff_task, pk, row, 0)
+    end
+    do
+      local row = {
+        scope_type = required('task', 'scope_type'),
+        scope_id = required(a[3], 'scope_id'),
+        kind = required('quota', 'kind'),
+        limit_id = required(a[6], 'limit_id'),
+        attached_at_ms = required(now(), 'attached_at_ms'),
+        namespace = required(a[2], 'namespace'),
+      }
+      local pk = word(row.scope_type) .. word(row.scope_id) .. word(row.kind) .. uuid(row.limit_id)
+      local r = fetch(T.ff_limit_scope, pk)
+      local w = row
+      if r then
+        w = copy(r)
+        local c0 = required(now(), 'attached_at_ms')
+        w.attached_at_ms = c0
+        put(T.ff_limit_scope, pk, w)
+      else
+        insert(T.ff_limit_scope, pk, row, 1)
+      end
+    end
+    wake('limits', '', nil, '')
+    return row_answer(0, {  })
+  end,
+}

@@ -1,0 +1,111 @@
+-- job_cancel_pending(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, details)
+return {
+  run = function(a)
+    local b, n = {}, {}
+    do
+      local pk = int(a[2]) .. uuid(a[3])
+      local r = fetch(T.ff_exec_core, pk)
+      if not (r and same(r.version, a[4])) then refuse(0) end
+      b = r
+      local w
+      w = copy(r)
+      local c0 = required(plus(r.version, '1'), 'version')
+      local c1 = required(a[5], 'last_mutation_at')
+      local c2 = required(a[5], 'last_transition_at')
+      local c3 = nil
+      local c4 = nil
+      local c5 = nil
+      local c6 = nil
+      local c7 = nil
+      local c8 = nil
+      local c9 = nil
+      local c10 = nil
+      local c11 = nil
+      local c12 = nil
+      local c13 = plus(now(), b.retention_ttl_ms)
+      local c14 = required('cancelled', 'lifecycle_phase')
+      local c15 = required('unowned', 'ownership_state')
+      local c16 = required('not_applicable', 'eligibility_state')
+      local c17 = required('none', 'blocking_reason')
+      local c18 = required('', 'blocking_detail')
+      local c19 = required('cancelled', 'terminal_outcome')
+      local c20 = required('cancelled', 'public_state')
+      local c21 = nil
+      local c22 = once(r.terminal_at_ms, a[5])
+      local c23 = once(r.cancellation_reason, a[6])
+      local c24 = once(r.cancelled_by, a[7])
+      local c25 = a[8]
+      local c26 = a[9]
+      w.version = c0
+      w.last_mutation_at = c1
+      w.last_transition_at = c2
+      w.current_lease_id = c3
+      w.current_worker_id = c4
+      w.current_worker_instance_id = c5
+      w.lease_expires_at_ms = c6
+      w.lease_last_renewed_at = c7
+      w.lease_renewal_deadline = c8
+      w.lease_expired_at = c9
+      w.attempt_timeout_at_ms = c10
+      w.reserved_for = c11
+      w.reserved_until_ms = c12
+      w.retain_until_ms = c13
+      w.lifecycle_phase = c14
+      w.ownership_state = c15
+      w.eligibility_state = c16
+      w.blocking_reason = c17
+      w.blocking_detail = c18
+      w.terminal_outcome = c19
+      w.public_state = c20
+      w.delay_until_ms = c21
+      w.terminal_at_ms = c22
+      w.cancellation_reason = c23
+      w.cancelled_by = c24
+      w.closing_epoch = c25
+      w.closing_attempt_index = c26
+      put(T.ff_exec_core, pk, w)
+      n = w
+    end
+    do
+      local found = {}
+      if n.partition_key ~= nil and n.execution_id ~= nil then
+        local pk = int(n.partition_key) .. uuid(n.execution_id)
+        local r = fetch(T.ff_claim_grant, pk)
+        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) then found[#found + 1] = pk end
+      end
+      for _, pk in ipairs(found) do put(T.ff_claim_grant, pk, false) end
+    end
+    do
+      local row = {
+        event_id = next_number(T.ff_operator_event),
+        execution_id = required(n.execution_id, 'execution_id'),
+        event_type = required('cancelled', 'event_type'),
+        details = a[10],
+        occurred_at_ms = required(a[5], 'occurred_at_ms'),
+        partition_key = required(n.partition_key, 'partition_key'),
+        namespace = n.namespace,
+        instance_tag = n.instance_tag,
+      }
+      local pk = int(row.event_id)
+      insert(T.ff_operator_event, pk, row, 2)
+    end
+    do
+      local row = {
+        event_id = next_number(T.ff_completion_event),
+        execution_id = required(n.execution_id, 'execution_id'),
+        flow_id = n.flow_id,
+        outcome = required('cancelled', 'outcome'),
+        occurred_at_ms = required(a[5], 'occurred_at_ms'),
+        committed_at_ms = required(now(), 'committed_at_ms'),
+        partition_key = required(n.partition_key, 'partition_key'),
+        namespace = n.namespace,
+        instance_tag = n.instance_tag,
+      }
+      local pk = int(row.event_id)
+      insert(T.ff_completion_event, pk, row, 3)
+    end
+    wake('ff_operator_event', '', nil, '')
+    wake('ff_completion_event', '', nil, '')
+    return row_answer(0, {  })
+  end,
+}
