@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowfabric.errors import TransportError
-from flowfabric.store.port import Get, GetAll, Read, Scan
+from flowfabric.store.port import Count, Find, Get, GetAll, Read, Scan, Tally
 from flowfabric.store.sqlite.inline_reads import MAX_ROWS
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
@@ -137,3 +137,22 @@ async def test_failures_and_a_closed_database_are_transport_errors(tmp_path: Pat
     await store.close()
     with pytest.raises(TransportError, match="the database was closed"):
         await store.load(FEW)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        Count("ff_lane_registry", ("lane_id",)),
+        Tally("lanes", MAX_ROWS + 1, ("lane_id",)),
+        Find("lanes", ("lane_id",), ("lane_id",), examine=MAX_ROWS + 1),
+        Find("lanes", ("lane_id",), ("lane_id",), examine=None),
+    ],
+    ids=["count", "tally", "search", "search of all"],
+)
+async def test_few_rows_that_many_are_examined_for_are_read_by_a_thread(
+    tmp_path: Path, threads: list[Any], read: Read
+) -> None:
+    store = await filled(tmp_path, 2)
+    loaded = await store.load([read])
+    assert (len(loaded.rows[0]), len(threads)) == (2, 1)
+    await store.close()

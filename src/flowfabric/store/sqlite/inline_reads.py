@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 
-from flowfabric.store.port import GetAll, Read, Row, ScanAll
+from flowfabric.store.port import Count, Find, GetAll, Read, Row, ScanAll, Tally
 from flowfabric.store.sqlite.errors import SQLITE_ERRORS, as_engine_error, read_tolerantly
 from flowfabric.store.sqlite.reader import run_reads
 from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
@@ -64,7 +64,12 @@ class InlineReads:
 
 
 def _lookups(read: Read) -> int:
+    """How many rows are looked up at least, or may be examined for the few that are returned."""
     match read:
+        case Count() | Find(examine=None):
+            return MAX_ROWS + 1
+        case Find(examine=int(examined)) | Tally(limit=examined):
+            return examined
         case GetAll(keys=keys):
             return len(keys)
         case ScanAll(groups=groups):
