@@ -269,10 +269,10 @@ class BulkActions:
         if not any(plan.form.ends for plan in outcome.plans):
             return
         ended = [each.id for each in outcome.changed if each.flow_id is not None]
-        single = [each.id for each in outcome.changed if each.flow_id is None]
-        read = ScanAll("children_of", [each.key for each in single], 1, CHILD_COLUMNS)
-        parents = set(await load_rows(self._store, read)) if single else set()
-        ended += [each for each in single if each.key in parents]
+        single = {_key(each): each for each in outcome.changed if each.flow_id is None}
+        read = ScanAll("children_of", list(single), 1, CHILD_COLUMNS)
+        parents = await load_rows(self._store, read) if single else []
+        ended += [single[at, uid].id for at, uid in parents]
         if ended:
             await self._core.cascade.ended(ended)
 
@@ -280,21 +280,21 @@ class BulkActions:
         self, work: _Work, part: Sequence[ExecutionSummary], *, refused_for: str
     ) -> _Outcome:
         """Decides about executions as they are now, or refuses them for a reason."""
-        idents = [found.id for found in part]
+        keys = [(found.partition_key, found.execution_uuid) for found in part]
         action = self._actions.action(work.args, work.why)
-        read = GetAll("ff_exec_core", [ident.key for ident in idents], action.columns)
-        loaded = await self._store.load((read,)) if idents else None
+        read = GetAll("ff_exec_core", keys, action.columns)
+        loaded = await self._store.load((read,)) if keys else None
         rows = [] if loaded is None else loaded.rows[0]
         stored = map(reader_of(action.columns), rows)
         executions = [each for each in stored if still_matches(each, work.where)]
         if not executions or loaded is None:
-            return _Outcome([], jobs.Counted(skipped=len(idents)), [])
+            return _Outcome([], jobs.Counted(skipped=len(keys)), [])
         if refused_for:
             errors = tuple(f"{each.id}: {refused_for}" for each in executions)
-            skipped = len(idents) - len(executions)
+            skipped = len(keys) - len(executions)
             return _Outcome([], jobs.Counted(skipped=skipped, errors=errors), [])
         decisions = await action.decide(executions, loaded.now_ms)
-        return _outcome_of(work, idents, executions, decisions)
+        return _outcome_of(work, len(keys), executions, decisions)
 
     async def _row(self, job_id: UUID) -> JobRow:
         row = await self._load(job_id)
@@ -322,7 +322,7 @@ def _work(row: JobRow, progress: erasure.Progress | None = None) -> _Work:
 
 def _outcome_of(
     work: _Work,
-    idents: Sequence[ExecutionId],
+    found: int,
     executions: Sequence[Execution],
     decisions: Decisions,
 ) -> _Outcome:
@@ -331,7 +331,7 @@ def _outcome_of(
     errors: list[str] = []
     follow_ups: list[ExecutionId] = []
     for each in executions:
-        decision: Decision = decisions[each.id]
+        decision: Decision = decisions[each.execution_id]
         if isinstance(decision, Reject):
             errors.append(f"{each.id}: {decision.error}")
         elif isinstance(decision, Commit):
@@ -339,12 +339,16 @@ def _outcome_of(
             changed.append(each)
             if getattr(decision.result, "public_state", "") == PublicState.WAITING_CHILDREN:
                 follow_ups.append(each.id)
-    skipped = len(idents) - len(changed) - len(errors)
+    skipped = found - len(changed) - len(errors)
     if work.args.dry_run:
         return _Outcome([], jobs.Counted(0, skipped, tuple(errors), would_change=len(changed)), [])
     plans.sort(key=lambda plan: plan.form.name)
     counted = jobs.Counted(len(changed), skipped, tuple(errors), tuple(follow_ups))
     return _Outcome(plans, counted, changed)
+
+
+def _key(execution: Execution) -> tuple[int, UUID]:
+    return execution.partition_key, execution.execution_id
 
 
 def _cursor(found: ExecutionSummary) -> str:
