@@ -18,6 +18,7 @@ async def test_sqlite_app_opts_in_and_logs_one_line(
     said: dict[str, bool],
 ) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
+    caplog.set_level("INFO", "flowfabric.sqlite")
     async with App(f"sqlite:///{tmp_path / 'ff.db'}", **said) as app:
         await (await app.engine()).server_time_ms()
     assert sum("SQLite (development opt-in)" in line for line in caplog.messages) == 1

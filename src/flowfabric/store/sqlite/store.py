@@ -112,7 +112,7 @@ class SqliteStore:
             changed = self.writer.check_other_processes
             owned.insert(0, ChangeWatcher(target, self.hub, changed, settings))
         self._finalizer = weakref.finalize(self, _stop, owned, self._keeper)
-        log.warning(BANNER, self.durability)
+        log.info(BANNER, self.durability)
 
     def _open(self) -> sqlite3.Connection:
         """The writer's connection, migrated.
