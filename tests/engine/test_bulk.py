@@ -99,6 +99,7 @@ MAKERS: dict[str, Maker] = {
 UNFINISHED = tuple(MAKERS)[:11]
 ENDED = tuple(MAKERS)[11:]
 GONE = "gone"
+ACTIONS = [action for action in BulkAction if action is not BulkAction.ERASE]
 VALUES = {"priority": {"priority": 7}, "move": {"lane": "other"}}
 SAME, REFUSED = "same", "refused"
 AFTER: dict[str, dict[str, str]] = {
@@ -136,7 +137,7 @@ async def _seen(engine: Engine, ident: ExecutionId) -> str:
 
 
 @pytest.mark.parametrize("start", MAKERS)
-@pytest.mark.parametrize("action", list(BulkAction))
+@pytest.mark.parametrize("action", ACTIONS)
 async def test_each_action_on_each_state(
     engine: Engine, clock: ManualClock, action: str, start: str
 ) -> None:
@@ -161,7 +162,7 @@ async def test_each_action_on_each_state(
     await sound(engine)
 
 
-@pytest.mark.parametrize("action", list(BulkAction))
+@pytest.mark.parametrize("action", ACTIONS)
 async def test_a_dry_run_counts_and_changes_nothing(
     engine: Engine, clock: ManualClock, action: str
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from msgspec import structs
@@ -12,11 +12,12 @@ from msgspec import structs
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.bulk import bulk_actions
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import NotFound
+from flowfabric.errors import NotFound, TransportError
 from flowfabric.ids import ExecutionId
+from flowfabric.loops import bulk
 from flowfabric.loops.bulk import BulkActions
 from flowfabric.model.attempt import FailureClass
-from flowfabric.model.bulk import BulkAction, BulkArgs, BulkState
+from flowfabric.model.bulk import BulkAction, BulkArgs, BulkJob, BulkState
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.search import ExecutionFilter
 from flowfabric.rules.bulk.jobs import KEPT_MS
@@ -257,6 +258,43 @@ async def test_the_loop_runs_all_jobs_to_their_end(engine: Engine) -> None:
     assert [job.state for job in found if job] == [BulkState.COMPLETED] * 2
     assert sum(job.changed for job in found if job) == 10
     assert await loop.next_due(engine) is None
+
+
+async def test_the_loop_leaves_a_job_whose_page_fails_to_the_next_cycle(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other job is not held up."""
+    await create(engine, namespace="a")
+    await create(engine, namespace="b")
+    broken, good = [
+        await engine.start_bulk(asked("cancel", where={"namespace": name})) for name in "ab"
+    ]
+    run = engine.run_bulk
+
+    async def failing(job_id: UUID, pages: int = 1) -> BulkJob:
+        if job_id == broken.job_id:
+            raise TransportError("test", "the store does not answer")
+        return await run(job_id, pages)
+
+    monkeypatch.setattr(engine, "run_bulk", failing)
+    loop = BulkActions(LoopSettings())
+    assert await loop.run(engine) == 1
+    assert (await loop.next_due(engine) or 0) <= await engine.store.now_ms()
+    found = [await engine.read_bulk(job.job_id) for job in (broken, good)]
+    assert [job.state for job in found if job] == [BulkState.RUNNING, BulkState.COMPLETED]
+
+
+async def test_the_loop_continues_at_once_after_its_rounds(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MAX_ROUNDS", 1)
+    await several(engine, 2 * PAGE)
+    job = await engine.start_bulk(asked("cancel"))
+    loop = BulkActions(LoopSettings())
+    assert (await loop.next_due(engine) or 0) <= await engine.store.now_ms()
+    assert await loop.run(engine) == 1
+    assert (await loop.next_due(engine) or 0) > await engine.store.now_ms()
+    assert (await engine.run_bulk(job.job_id)).changed == 2 * PAGE
 
 
 @pytest.mark.parametrize(

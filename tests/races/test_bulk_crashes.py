@@ -135,3 +135,37 @@ def test_each_run_is_acted_upon_once_when_the_process_is_killed(
             await engine.close()
 
     asyncio.run(go(url_on(store, tmp_path)))
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.meets("crash", "second_tenant")
+def test_an_erasure_that_is_killed_is_finished_by_another_process(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_actions, "PAGE_SIZE", PAGE)
+    monkeypatch.setattr(bulk_actions, "PAGE_SIZES", {})
+
+    async def killed_at(point: int, engine: Engine, url: str) -> bool:
+        namespace = f"erase-{point}"
+        await _prepare(engine, "erase", namespace)
+        job = await engine.erase_namespace(namespace)
+        codes = []
+        for last in (point, NEVER):
+            with started(run_job, url, str(job.job_id), last) as process:
+                codes.append(await ended(process))
+        found = await engine.read_bulk(job.job_id)
+        assert found is not None and found.state is BulkState.COMPLETED
+        assert (found.matched, found.changed) == (RUNS, RUNS), f"point {point}"
+        return codes == [-signal.SIGKILL, 0]
+
+    async def go(url: str) -> None:
+        engine = await opened(url)
+        try:
+            killed = [await killed_at(point, engine, url) for point in range(3, 48, 9)]
+            assert all(killed)
+            assert (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"] == []
+            assert check(snapshot_of(await engine.store.dump(TABLES_READ))) == []
+        finally:
+            await engine.close()
+
+    asyncio.run(go(url_on(store, tmp_path)))

@@ -133,6 +133,7 @@ move_execution release_execution delete_execution restart_from_step
 ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret
 rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids
+erase_namespace
 """
 FREE = {
     "GET /v1/capabilities",

@@ -184,6 +184,7 @@ class EngineProtocol(ABC):
     read_bulk = operation(parts.BulkActions.read_bulk)
     list_bulk = operation(parts.BulkActions.list_bulk)
     stop_bulk = operation(parts.BulkActions.stop_bulk)
+    erase_namespace = operation(parts.BulkActions.erase_namespace)
 
     move_execution = operation(parts.ExecutionActions.move_execution)
     release_execution = operation(parts.ExecutionActions.release_execution)

@@ -13,7 +13,7 @@ PAGES = 10
 
 
 class RetentionTrimmer(Loop):
-    """Removes executions past their retention, expired keys and expired best-effort frames."""
+    """Removes executions past their retention, expired keys and frames, and old bulk jobs."""
 
     name = "retention_trimmer"
     topic = "retention"
@@ -31,6 +31,7 @@ class RetentionTrimmer(Loop):
                 break
         done += await drain(engine.forget_idempotency_keys)
         done += await drain(engine.forget_signal_keys)
+        done += await drain(engine.forget_bulk_jobs)
         return done + await drain(engine.forget_live_frames)
 
 

@@ -20,6 +20,7 @@ MAX_PAGES = 1_000
 class BulkAction(StrEnum):
     """`retry` replays failed and expired executions, `replay` every ended one. `release` ends a
     delay or a hold. `delete` removes ended executions that nothing unfinished may read.
+    `erase` is the action of a job that removes a namespace; see `erase_namespace`.
     """
 
     CANCEL = "cancel"
@@ -29,6 +30,7 @@ class BulkAction(StrEnum):
     MOVE = "move"
     RELEASE = "release"
     DELETE = "delete"
+    ERASE = "erase"
 
 
 class BulkState(StrEnum):

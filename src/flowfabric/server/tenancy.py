@@ -31,6 +31,7 @@ AUTHORS = {
 REQUESTS = frozenset(
     {
         "start_bulk",
+        "erase_namespace",
         "move_execution",
         "release_execution",
         "delete_execution",

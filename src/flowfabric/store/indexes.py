@@ -258,11 +258,13 @@ _DECLARED = (
     *_of(
         "ff_lane_gate",
         lane_gates=index("gate", "lane_id, namespace", primary=True),
+        all_gates=index("lane_id, namespace, gate", primary=True),
         gates_of_lane=index("namespace, gate", "lane_id", primary=True),
     ),
     *_of(
         "ff_schedule",
         schedules=index("name", "namespace", primary=True),
+        all_schedules=index("namespace, name", primary=True),
     ),
     *_of(
         "ff_bulk_job",

@@ -257,6 +257,11 @@ TABLES: dict[str, Table] = {
             soft_breach_count int=0, last_breach_at_ms int?, last_breach_dim text?,
             next_reset_at_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int,
             version int=0""",
+            (
+                "ff_budget_usage",
+                "ff_budget_usage_dedup",
+                Child("ff_operator_event", (("budget_id", "execution_id"),)),
+            ),
         ),
         table(
             "ff_budget_usage",
@@ -280,6 +285,11 @@ TABLES: dict[str, Table] = {
             active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0,
             closed_until_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int,
             version int=0""",
+            (
+                "ff_quota_window",
+                "ff_quota_admitted",
+                Child("ff_operator_event", (("quota_policy_id", "execution_id"),)),
+            ),
         ),
         table(
             "ff_quota_window",

@@ -139,6 +139,7 @@ _LISTED = [
     ),
     *_all(Role.OPERATE, Bound.OWN, "args.where", "start_bulk", again=False),
     *_all(Role.OPERATE, Bound.OWN, "namespace", "list_bulk"),
+    *_all(Role.ADMIN, Bound.OWN, "namespace", "erase_namespace", again=False),
     *_all(Role.OPERATE, Bound.BULK, "job_id", "read_bulk stop_bulk"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "deliver_approval_signal"),

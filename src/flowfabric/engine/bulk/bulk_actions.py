@@ -16,6 +16,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.engine import validation
+from flowfabric.engine.bulk.namespace_rows import NamespaceRows
 from flowfabric.engine.bulk.page_actions import PAGE_SIZE, PAGE_SIZES, Decisions, PageActions
 from flowfabric.engine.bulk.recheck import concerns, still_matches
 from flowfabric.engine.core import Core
@@ -24,8 +25,8 @@ from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.executions.search import Search
 from flowfabric.engine.flows.replay import Replays
 from flowfabric.engine.snapshots import load_all, load_one, load_rows, reader_of
-from flowfabric.errors import EngineError, NotFound, TransportError, invalid
-from flowfabric.ids import ExecutionId, lane_id, time_ordered_uuid
+from flowfabric.errors import EngineError, NotFound, StateError, StateKind, TransportError, invalid
+from flowfabric.ids import ExecutionId, lane_id, name, time_ordered_uuid
 from flowfabric.model.bulk import (
     MAX_PAGES,
     BulkAction,
@@ -39,7 +40,7 @@ from flowfabric.model.execution import Execution, Page
 from flowfabric.model.search import ExecutionFilter, ExecutionSummary
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied, Plan
-from flowfabric.rules.bulk import jobs, matching
+from flowfabric.rules.bulk import erasure, jobs, matching
 from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.executions.create import clamp_priority
 from flowfabric.store.port import Find, Get, GetAll, Match, Scan, ScanAll
@@ -50,6 +51,7 @@ FULL_TRIES = 2
 """Behind so many refusals, a page is cut in half for each further one."""
 FIRST_PAUSE_S = 0.002
 CHILD_COLUMNS = ("parent_partition", "parent_execution_id")
+_ACCEPTED = f"one of {', '.join(a for a in BulkAction if a is not BulkAction.ERASE)}"
 _LISTED_BY = ("created_at_ms", "job_id")
 _COLUMNS = JobRow.__struct_fields__
 
@@ -61,6 +63,8 @@ class _Work(Struct, frozen=True):
     args: BulkArgs
     where: ExecutionFilter
     why: Why
+    cursor: str | None
+    phase: str = ""
 
 
 class _Outcome(Struct, frozen=True):
@@ -77,7 +81,7 @@ class BulkActions:
     ) -> None:
         self._core, self._store = core, core.store
         self._search, self._lanes, self._replays = search, lanes, replays
-        self._actions = actions
+        self._actions, self._rows = actions, NamespaceRows(core.store)
 
     # ---- jobs
 
@@ -86,6 +90,21 @@ class BulkActions:
         checked = await self._checked(args)
         job_id = time_ordered_uuid()
         await self._store.commit(jobs.create_job(job_id, checked))
+        return jobs.shown(await self._row(job_id))
+
+    async def erase_namespace(self, namespace: str, requested_by: str = "") -> BulkJob:
+        """Stores a job that removes all that a namespace has, except what is created later.
+
+        What runs is cancelled first. The counts of the job are those of the deleted executions.
+        """
+        where = ExecutionFilter(namespace=name(namespace, "namespace"))
+        validation.text(requested_by, "requested_by")
+        reason = "the namespace is erased"
+        args = BulkArgs(
+            action=BulkAction.ERASE, where=where, requested_by=requested_by, reason=reason
+        )
+        job_id = time_ordered_uuid()
+        await self._store.commit(jobs.create_job(job_id, args))
         return jobs.shown(await self._row(job_id))
 
     async def read_bulk(self, job_id: UUID) -> BulkJob | None:
@@ -150,7 +169,9 @@ class BulkActions:
         try:
             action = BulkAction(args.action)
         except ValueError:
-            raise invalid("action", f"one of {', '.join(BulkAction)}", args.action) from None
+            raise invalid("action", _ACCEPTED, args.action) from None
+        if action is BulkAction.ERASE:
+            raise invalid("action", f"{_ACCEPTED}; erase_namespace erases", args.action)
         validation.text(args.requested_by, "requested_by")
         validation.text(args.reason, "reason")
         made: dict[str, Any] = {"action": action, "where": search_filter.checked(args.where)}
@@ -177,17 +198,29 @@ class BulkActions:
             row = await self._row(checked)
             if row.state != BulkState.RUNNING:
                 break
-            await self._run_page(_work(row))
+            if row.action == BulkAction.ERASE:
+                await self._run_erasure(row)
+            else:
+                await self._run_page(_work(row))
         return jobs.shown(await self._row(checked))
+
+    async def _run_erasure(self, row: JobRow) -> None:
+        """A page of the present phase: cancels, deletes, or rows of other tables."""
+        progress = erasure.progress_of(row.cursor)
+        if progress.phase != erasure.ROWS:
+            await self._run_page(_work(row, progress))
+            return
+        namespace = jobs.args_of(row).where.namespace or ""
+        plans, position = await self._rows.page(row, namespace, progress.position)
+        after = jobs.advanced(row, erasure.cursor_of(erasure.ROWS, position), jobs.Counted())
+        await self._store.commit_together([jobs.advance(row, after), *plans])
 
     async def _run_page(self, work: _Work) -> None:
         for ident in jobs.follow_ups_of(work.row):
             await self._replays.resolve_ended_upstreams(ident)
         action = work.args.action
         limit = PAGE_SIZES.get(action, PAGE_SIZE)
-        page = await self._search.find_executions(
-            work.where, limit, work.row.cursor, oldest_first=True
-        )
+        page = await self._search.find_executions(work.where, limit, work.cursor, oldest_first=True)
         found = [each for each in page.items if concerns(each, action)]
         size, why = len(found), ""
         for tries in range(1, MAX_TRIES + 1):
@@ -217,7 +250,13 @@ class BulkActions:
         """Commits a page with its cursor; False when an execution has changed meanwhile."""
         if outcome.counted.follow_ups and cursor is None:
             cursor = _cursor(part[-1])
-        after = jobs.advanced(work.row, cursor, outcome.counted)
+        counted = outcome.counted
+        if work.phase:
+            if counted.errors:
+                raise StateError(StateKind.STILL_NEEDED, counted.errors[0])
+            cursor = erasure.cursor_of(work.phase, cursor)
+            counted = jobs.Counted() if work.phase == erasure.CANCEL else counted
+        after = jobs.advanced(work.row, cursor, counted)
         plans = [jobs.advance(work.row, after), *outcome.plans]
         answer = await self._store.commit_together(plans)
         if not isinstance(answer, Applied):
@@ -230,10 +269,10 @@ class BulkActions:
         if not any(plan.form.ends for plan in outcome.plans):
             return
         ended = [each.id for each in outcome.changed if each.flow_id is not None]
-        single = [each.id for each in outcome.changed if each.flow_id is None]
-        read = ScanAll("children_of", [each.key for each in single], 1, CHILD_COLUMNS)
-        parents = set(await load_rows(self._store, read)) if single else set()
-        ended += [each for each in single if each.key in parents]
+        single = {_key(each): each for each in outcome.changed if each.flow_id is None}
+        read = ScanAll("children_of", list(single), 1, CHILD_COLUMNS)
+        parents = await load_rows(self._store, read) if single else []
+        ended += [single[at, uid].id for at, uid in parents]
         if ended:
             await self._core.cascade.ended(ended)
 
@@ -241,21 +280,21 @@ class BulkActions:
         self, work: _Work, part: Sequence[ExecutionSummary], *, refused_for: str
     ) -> _Outcome:
         """Decides about executions as they are now, or refuses them for a reason."""
-        idents = [found.id for found in part]
+        keys = [(found.partition_key, found.execution_uuid) for found in part]
         action = self._actions.action(work.args, work.why)
-        read = GetAll("ff_exec_core", [ident.key for ident in idents], action.columns)
-        loaded = await self._store.load((read,)) if idents else None
+        read = GetAll("ff_exec_core", keys, action.columns)
+        loaded = await self._store.load((read,)) if keys else None
         rows = [] if loaded is None else loaded.rows[0]
         stored = map(reader_of(action.columns), rows)
         executions = [each for each in stored if still_matches(each, work.where)]
         if not executions or loaded is None:
-            return _Outcome([], jobs.Counted(skipped=len(idents)), [])
+            return _Outcome([], jobs.Counted(skipped=len(keys)), [])
         if refused_for:
             errors = tuple(f"{each.id}: {refused_for}" for each in executions)
-            skipped = len(idents) - len(executions)
+            skipped = len(keys) - len(executions)
             return _Outcome([], jobs.Counted(skipped=skipped, errors=errors), [])
         decisions = await action.decide(executions, loaded.now_ms)
-        return _outcome_of(work, idents, executions, decisions)
+        return _outcome_of(work, len(keys), executions, decisions)
 
     async def _row(self, job_id: UUID) -> JobRow:
         row = await self._load(job_id)
@@ -267,16 +306,23 @@ class BulkActions:
         return await load_one(self._store, Get(jobs.JOB, (job_id,), _COLUMNS), JobRow)
 
 
-def _work(row: JobRow) -> _Work:
+def _work(row: JobRow, progress: erasure.Progress | None = None) -> _Work:
+    """`progress`: of an erasure, which cancels before it deletes."""
     args = jobs.args_of(row)
+    phase, cursor = "", row.cursor
+    if progress is not None:
+        phase, cursor = progress.phase, progress.position
+        if phase == erasure.CANCEL:
+            args = structs.replace(args, action=BulkAction.CANCEL)
     bounds = [at for at in (args.where.created_before, row.created_at_ms + 1) if at is not None]
     where = structs.replace(args.where, state=matching.states_of(args), created_before=min(bounds))
-    return _Work(row, args, where, Why(args.requested_by, args.reason, row.job_id))
+    why = Why(args.requested_by, args.reason, row.job_id)
+    return _Work(row, args, where, why, cursor, phase)
 
 
 def _outcome_of(
     work: _Work,
-    idents: Sequence[ExecutionId],
+    found: int,
     executions: Sequence[Execution],
     decisions: Decisions,
 ) -> _Outcome:
@@ -285,7 +331,7 @@ def _outcome_of(
     errors: list[str] = []
     follow_ups: list[ExecutionId] = []
     for each in executions:
-        decision: Decision = decisions[each.id]
+        decision: Decision = decisions[each.execution_id]
         if isinstance(decision, Reject):
             errors.append(f"{each.id}: {decision.error}")
         elif isinstance(decision, Commit):
@@ -293,12 +339,16 @@ def _outcome_of(
             changed.append(each)
             if getattr(decision.result, "public_state", "") == PublicState.WAITING_CHILDREN:
                 follow_ups.append(each.id)
-    skipped = len(idents) - len(changed) - len(errors)
+    skipped = found - len(changed) - len(errors)
     if work.args.dry_run:
         return _Outcome([], jobs.Counted(0, skipped, tuple(errors), would_change=len(changed)), [])
     plans.sort(key=lambda plan: plan.form.name)
     counted = jobs.Counted(len(changed), skipped, tuple(errors), tuple(follow_ups))
     return _Outcome(plans, counted, changed)
+
+
+def _key(execution: Execution) -> tuple[int, UUID]:
+    return execution.partition_key, execution.execution_id
 
 
 def _cursor(found: ExecutionSummary) -> str:

@@ -80,7 +80,7 @@ class ExecutionActions:
             rows = loaded.rows[0]
             if not rows:
                 raise NotFound("execution", ident)
-            return (await action.decide([from_core_row(rows[0])], loaded.now_ms))[ident]
+            return (await action.decide([from_core_row(rows[0])], loaded.now_ms))[ident.uuid]
 
         await self._core.run(load, lambda decision: decision)
 

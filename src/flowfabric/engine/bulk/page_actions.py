@@ -13,7 +13,7 @@ from flowfabric.engine.core import Core
 from flowfabric.engine.snapshots import CORE_COLUMNS, check_readable, load_one
 from flowfabric.engine.workers.retention import Retention
 from flowfabric.errors import EngineError, StateError, StateKind
-from flowfabric.ids import ExecutionId, new_attempt_id
+from flowfabric.ids import new_attempt_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.bulk import BulkAction, BulkArgs, Why
 from flowfabric.model.execution import CreateExecutionArgs, Execution, Lane, stored_tags
@@ -28,7 +28,8 @@ from flowfabric.rules.states import is_ended
 from flowfabric.rules.workers import retention
 from flowfabric.store.port import Get, GetAll, ScanAll
 
-Decisions = Mapping[ExecutionId, Decision]
+Decisions = Mapping[UUID, Decision]
+"""By the uuid of the execution."""
 Rule = Callable[[Execution, int], Decision]
 PAGE_SIZES = {BulkAction.REPLAY: 200, BulkAction.RETRY: 200, BulkAction.DELETE: 200}
 """Fewer than usual, because each execution takes further reads and writes."""
@@ -59,9 +60,9 @@ class PageAction(Protocol):
     def decide(self, executions: Sequence[Execution], now: int) -> Awaitable[Decisions]: ...
 
 
-def decided(executions: Sequence[Execution], now: int, rule: Rule) -> dict[ExecutionId, Decision]:
+def decided(executions: Sequence[Execution], now: int, rule: Rule) -> dict[UUID, Decision]:
     """The decision about each; a row that cannot be read is refused."""
-    return {each.id: _one(each, now, rule) for each in executions}
+    return {each.execution_id: _one(each, now, rule) for each in executions}
 
 
 def _one(execution: Execution, now: int, rule: Rule) -> Decision:
@@ -194,24 +195,28 @@ class ReplayAction:
 
 
 class DeleteAction:
-    """Deletes ended executions that nothing unfinished may read, flows with their last member."""
+    """Deletes ended executions that nothing unfinished may read, flows with their last member.
+
+    Without a `why`, no event is written.
+    """
 
     columns = CORE_COLUMNS
 
-    def __init__(self, part: Retention, why: Why) -> None:
+    def __init__(self, part: Retention, why: Why | None) -> None:
         self._retention, self._why = part, why
 
     async def decide(self, executions: Sequence[Execution], now: int) -> Decisions:
         ended = [each for each in executions if is_ended(each)]
         free, whole = await self._retention.removable(ended)
-        decisions: dict[ExecutionId, Decision] = {each.id: _kept(each) for each in executions}
+        decisions: dict[UUID, Decision] = {each.execution_id: _kept(each) for each in executions}
         for each in free:
-            plan = retention.delete(each, self._why, now)
+            why = self._why
+            plan = retention.trim(each) if why is None else retention.delete(each, why, now)
             flow = whole.pop((each.partition_key, each.flow_id), None) if each.flow_id else None
             if flow is None:
-                decisions[each.id] = Commit(plan)
+                decisions[each.execution_id] = Commit(plan)
             else:
-                decisions[each.id] = Commit(retention.delete_flow(flow), first=(plan,))
+                decisions[each.execution_id] = Commit(retention.delete_flow(flow), first=(plan,))
         return decisions
 
 
@@ -253,6 +258,8 @@ class PageActions:
                 return self.release(why)
             case BulkAction.DELETE:
                 return self.delete(why)
+            case BulkAction.ERASE:
+                return DeleteAction(self._retention, None)
 
     def replay(self, why: Why) -> PageAction:
         return ReplayAction(self._core, why)

@@ -23,6 +23,7 @@ APPLIES_TO: dict[BulkAction, tuple[PublicState, ...]] = {
     BulkAction.MOVE: _PARKED,
     BulkAction.RELEASE: (PublicState.DELAYED, PublicState.WAITING),
     BulkAction.DELETE: _ENDED,
+    BulkAction.ERASE: _ENDED,
 }
 _NEEDS = {BulkAction.PRIORITY: "priority", BulkAction.MOVE: "lane"}
 

@@ -1,0 +1,29 @@
+-- erase_bulk_job(job_id, namespace)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.job_id AS job_id,
+    u.namespace AS namespace,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS u(job_id, namespace, n_)),
+g AS (DELETE
+    FROM ff_bulk_job AS t USING a
+    WHERE t.job_id = a.job_id
+    AND CASE WHEN t.namespace = a.namespace THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    t.job_id AS r_job_id),
+c0 AS (DELETE
+    FROM ff_operator_event AS t USING g
+    WHERE t.execution_id = g.r_job_id),
+o0 AS (INSERT INTO ff_outbox_trim AS x (channel,
+    event_id) SELECT 'ff_operator_event',
+    max(t.event_id)
+    FROM ff_operator_event AS t JOIN g ON t.execution_id = g.r_job_id
+    HAVING max(t.event_id) IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = greatest(x.event_id,
+    EXCLUDED.event_id))
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;
