@@ -18,6 +18,7 @@ async def test_sqlite_app_opts_in_and_logs_one_line(
     said: dict[str, bool],
 ) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
+    caplog.set_level("INFO", "flowfabric.sqlite")
     for _ in range(2):
         async with App(f"sqlite:///{tmp_path / 'ff.db'}", **said) as app:
             await (await app.engine()).server_time_ms()

@@ -67,7 +67,7 @@ def _announce(target: Target, durability: str) -> None:
     """Once per database and process, however often it is opened."""
     if target.key not in _announced:
         _announced.add(target.key)
-        log.warning(BANNER, durability)
+        log.info(BANNER, durability)
 
 
 class StoreSettings(TypedDict, total=False):
