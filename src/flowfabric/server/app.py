@@ -90,7 +90,7 @@ class Server:
         self.streams.close()
 
     async def finish_background(self, timeout_s: float) -> None:
-        await self.stored_tokens.close()
+        await self.stored_tokens.close(timeout_s)
         if self.background:
             _, late = await asyncio.wait(tuple(self.background), timeout=timeout_s)
             for task in late:

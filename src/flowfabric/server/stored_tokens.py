@@ -98,8 +98,12 @@ class StoredTokens:
         self._copy = EMPTY
         self._generation += 1
 
-    async def close(self) -> None:
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def close(self, timeout_s: float) -> None:
+        """Wait for what runs in the background, and cancel what takes longer."""
+        if self._tasks:
+            _, late = await asyncio.wait(tuple(self._tasks), timeout=timeout_s)
+            for task in late:
+                task.cancel()
 
     # ---- the copy
 
