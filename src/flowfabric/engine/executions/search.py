@@ -52,7 +52,7 @@ class Reach(Struct, frozen=True):
     few: int = 2_000
     members: int = 10_000
     flows: int = 50
-    steps: tuple[int, ...] = (200, 2_000, 10_000)
+    steps: tuple[int, ...] = (200, 1_000, 4_000)
 
 
 DEFAULT_REACH = Reach()
