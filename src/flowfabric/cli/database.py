@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from flowfabric.connect import connect_store, is_http, is_postgres, look_at, look_at_store
+from flowfabric.connect import connect_store, is_http, is_server, look_at, look_at_store
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
@@ -113,7 +113,7 @@ def write(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str |
 
 async def _existing(url: str) -> Engine:
     """An engine on a store that exists: opening a SQLite file for writing would create it."""
-    if not is_postgres(url):
+    if not is_server(url):
         await _closing(look_at_store(url), lambda engine: engine.list_lanes(limit=1))
     return await connect_store(url, dev=True, loops=False)
 
@@ -126,7 +126,7 @@ def store_url(url: str, what: str) -> str:
     if is_http(url):
         raise ConfigError(
             f"--db: {what} needs the store itself, not its server; "
-            "use sqlite:///path or postgresql://host/database"
+            "use sqlite:///path, postgresql://host/database or valkey://host/cell"
         )
     return url
 

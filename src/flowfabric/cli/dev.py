@@ -23,7 +23,7 @@ from flowfabric.cli.app_loader import Target, load_app, parse_target
 from flowfabric.cli.database import Database
 from flowfabric.cli.exits import refuse_windows
 from flowfabric.cli.server import serve_dev_api
-from flowfabric.connect import is_postgres
+from flowfabric.connect import is_server
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.observe import sentry
 from flowfabric.sdk.app import App
@@ -213,7 +213,7 @@ def dev_url(url: str, target: Target, given: str | None) -> str:
     """The app's SQLite file; for an app on another store, a file beside its code."""
     if given:
         return given
-    if not is_postgres(url) and not worker.in_memory(url):
+    if not is_server(url) and not worker.in_memory(url):
         return url
     path = (
         target.path.with_suffix(".dev.db")

@@ -13,6 +13,7 @@ from flowfabric.cli.database import Database, store_url
 from flowfabric.cli.text import show
 from flowfabric.connect import (
     is_postgres,
+    is_valkey,
     migrate_postgres,
     migrate_sqlite,
     migration_script,
@@ -48,6 +49,8 @@ def run(
     report = _reporter()
     if is_postgres(url):
         applied = asyncio.run(migrate_postgres(url, wanted, report=report, schema=schema))
+    elif is_valkey(url):
+        applied = []
     elif wanted is not None or schema != "public":
         raise ConfigError("--kind and --schema: only for Postgres")
     else:

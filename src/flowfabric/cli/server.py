@@ -18,13 +18,13 @@ from flowfabric.cli.database import URL_VARIABLE, store_url
 from flowfabric.cli.exits import refuse_windows
 from flowfabric.cli.text import console, show
 from flowfabric.cli.worker import say
-from flowfabric.connect import is_http, is_postgres, sqlite_path
+from flowfabric.connect import is_http, is_postgres, is_valkey, sqlite_path
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.observe import sentry
 from flowfabric.observe.logs import log_to_stderr
 
-STORE_VARIABLES = ("FF_BACKEND", "FF_POSTGRES_URL", "FF_SQLITE_PATH")
+STORE_VARIABLES = ("FF_BACKEND", "FF_POSTGRES_URL", "FF_VALKEY_URL", "FF_SQLITE_PATH")
 DEV_ADDRESS = "127.0.0.1:9090"
 
 
@@ -88,6 +88,8 @@ def store_variables(db: str | None, environ: Mapping[str, str]) -> dict[str, str
     url = store_url(url, "server")
     if is_postgres(url):
         return {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": url}
+    if is_valkey(url):
+        return {"FF_BACKEND": "valkey", "FF_VALKEY_URL": url}
     return {"FF_BACKEND": "sqlite", "FF_SQLITE_PATH": sqlite_path(url)}
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from flowfabric.cli.app_loader import load_app
 from flowfabric.cli.database import Database, deprecated
 from flowfabric.cli.text import plural
-from flowfabric.connect import is_http, is_postgres, postgres_options
+from flowfabric.connect import is_http, is_postgres, is_valkey, postgres_options, valkey_options
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.observe import Metrics, push_from_environment, sentry, watch
 from flowfabric.observe.logs import VARIABLE
@@ -146,6 +146,8 @@ def say(text: str) -> None:
 
 def shown_url(url: str) -> str:
     """The URL without user and password."""
+    if is_valkey(url):
+        return valkey_options(url).shown
     return postgres_options(url).shown if is_postgres(url) else url
 
 

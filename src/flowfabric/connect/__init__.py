@@ -25,7 +25,7 @@ from flowfabric.connect.urls import (
     is_valkey,
     sqlite_path,
 )
-from flowfabric.connect.valkey import ValkeyBackend, valkey_engine
+from flowfabric.connect.valkey import ValkeyBackend, valkey_engine, valkey_options
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
@@ -70,6 +70,7 @@ __all__ = [
     "sqlite_engine",
     "sqlite_path",
     "valkey_engine",
+    "valkey_options",
 ]
 
 

@@ -19,6 +19,7 @@ from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock
 
 if TYPE_CHECKING:
+    from flowfabric.store.valkey.options import Options
     from flowfabric.store.valkey.store import ValkeyStore
 
 
@@ -77,8 +78,8 @@ class ValkeyBackend:
         cls, url: str, *, settings: Settings | None = None, clock: Clock | None = None
     ) -> Engine:
         """Opens the cell of valkey://[user:password@]host:6379/CELL, which needs no migration."""
+        options = valkey_options(url)
         try:
-            from flowfabric.store.valkey.options import options_of
             from flowfabric.store.valkey.store import ValkeyStore
         except ModuleNotFoundError as error:
             if error.name not in ("glide", "msgpack"):
@@ -86,12 +87,18 @@ class ValkeyBackend:
             raise ConfigError(
                 "Valkey needs two more libraries: pip install 'flowfabric[valkey]'"
             ) from None
-        store = ValkeyStore(options_of(url), clock=clock)
+        store = ValkeyStore(options, clock=clock)
         try:
             return valkey_engine(await store.open(), settings)
         except BaseException:
             await store.close()
             raise
+
+
+def valkey_options(url: str) -> Options:
+    from flowfabric.store.valkey.options import options_of
+
+    return options_of(url)
 
 
 def valkey_engine(

@@ -37,6 +37,11 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     backend: Annotated[str, Variable("sqlite", values.backend)]
     postgres_url: Annotated[str, Variable("", values.postgres_url, secret=True)]
     postgres_pool_size: Annotated[int, Variable("10", _u32)]
+    valkey_url: Annotated[str, Variable("", values.valkey_url, secret=True)]
+    host: Annotated[str, Variable("localhost", values.host)]
+    port: Annotated[int, Variable("6379", values.number("u16", 65_535, 1))]
+    tls: Annotated[bool, Variable("0", values.flag)]
+    cluster: Annotated[bool, Variable("0", values.flag)]
     sqlite_path: Annotated[str, Variable(":memory:", str)]
     sqlite_pool_size: Annotated[int, Variable("4", _u32)]
     dev_mode: Annotated[bool, Variable("0", values.flag)]
@@ -71,7 +76,17 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def store_url(self) -> str:
-        return self.postgres_url if self.backend == "postgres" else f"sqlite:///{self.sqlite_path}"
+        match self.backend:
+            case "postgres":
+                return self.postgres_url
+            case "valkey":
+                return self.valkey_url or self._valkey_parts
+        return f"sqlite:///{self.sqlite_path}"
+
+    @property
+    def _valkey_parts(self) -> str:
+        scheme, query = "valkeys" if self.tls else "valkey", "?cluster=1" if self.cluster else ""
+        return f"{scheme}://{self.host}:{self.port}/default{query}"
 
     @property
     def is_loopback(self) -> bool:
@@ -115,8 +130,13 @@ INTERVALS = {
 _MEANINGS = {
     "waitpoint_hmac_secret": "signs the tokens of waitpoints and approval links; required",
     "waitpoint_hmac_grace_ms": "how long tokens of the previous key stay valid after a rotation",
-    "backend": "the database: sqlite or postgres",
+    "backend": "the database: sqlite, postgres or valkey",
     "postgres_url": "postgresql://user@host/database; required with FF_BACKEND=postgres",
+    "valkey_url": "valkey://host:6379/CELL; unset: FF_HOST, FF_PORT, FF_TLS and FF_CLUSTER",
+    "host": "the host of Valkey, where FF_VALKEY_URL is not set",
+    "port": "its port",
+    "tls": "1 for TLS",
+    "cluster": "1 for a cluster",
     "postgres_pool_size": "connections for reads; writes have their own",
     "sqlite_path": "file of the SQLite database",
     "sqlite_pool_size": "connections for reads",
@@ -221,7 +241,7 @@ def _checked(settings: ServerSettings) -> ServerSettings:
     if settings.backend == "sqlite" and not settings.dev_mode:
         raise ConfigError(
             "sqlite requires FF_DEV_MODE=1, because it serves one machine; "
-            "set it, or use FF_BACKEND=postgres"
+            "set it, or use FF_BACKEND=postgres or FF_BACKEND=valkey"
         )
     if not (settings.api_token or settings.api_tokens_file) and not (
         settings.dev_mode and settings.is_loopback

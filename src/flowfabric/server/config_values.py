@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import cast, get_args
 
-from flowfabric.connect import is_postgres
+from flowfabric.connect import is_postgres, is_valkey
 from flowfabric.engine.core import LeaseEvents
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
@@ -17,6 +18,9 @@ from flowfabric.server.auth import MIN_TOKEN_LENGTH
 log = logging.getLogger("flowfabric.server")
 
 U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
+
+
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}\Z")
 
 
 def number(name: str, most: int, least: int = 0) -> Callable[[str], int]:
@@ -34,8 +38,8 @@ def flag(text: str) -> bool:
 
 def backend(text: str) -> str:
     name = text.lower() or "sqlite"
-    if name not in ("sqlite", "postgres"):
-        raise ValueError(f"expected sqlite or postgres, got '{text:.40}'")
+    if name not in ("sqlite", "postgres", "valkey"):
+        raise ValueError(f"expected sqlite, postgres or valkey, got '{text:.40}'")
     return name
 
 
@@ -52,6 +56,18 @@ def postgres_url(text: str) -> str:
             "expected postgresql://user@host/database; pairs such as host=... dbname=... "
             "are not a URL"
         )
+    return text
+
+
+def valkey_url(text: str) -> str:
+    if text and not is_valkey(text):
+        raise ValueError("expected valkey://host:6379/CELL, or valkeys:// for TLS")
+    return text
+
+
+def host(text: str) -> str:
+    if not _HOST.match(text):
+        raise ValueError(f"expected the name or the address of a host, got '{text:.60}'")
     return text
 
 

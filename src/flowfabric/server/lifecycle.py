@@ -32,25 +32,31 @@ FIRST_KID = "k1"
 LOOPS_GRACE_S = 15.0
 
 
+_Tuning = tuple[dict[str, Any], LoopSettings]
+_TUNING: dict[str, Callable[[ServerSettings], _Tuning]] = {
+    "sqlite": lambda settings: ({"pool_size": settings.sqlite_pool_size}, LoopSettings()),
+    "postgres": lambda settings: (
+        {"migrate": True, "readers": settings.postgres_pool_size},
+        POSTGRES_LOOPS,
+    ),
+    "valkey": lambda settings: ({}, POSTGRES_LOOPS),
+}
+"""Settings of the connection, and the intervals of the loops."""
+
+
 @asynccontextmanager
 async def open_engine(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]:
     """Open a migrated store with a signing key and running loops."""
-    on_postgres = settings.backend == "postgres"
-    tuning: dict[str, Any] = (
-        {"migrate": True, "readers": settings.postgres_pool_size}
-        if on_postgres
-        else {"pool_size": settings.sqlite_pool_size}
-    )
-    loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
+    tuning, loops = _TUNING[settings.backend](settings)
     engine = await connect_store(
         settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning
     )
     try:
-        if not on_postgres:
+        if settings.backend != "postgres":  # migrated when it was opened
             await engine.prepare()
         if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
             log.warning("FF_WAITPOINT_HMAC_SECRET differs from the stored signing key; ignored")
-        engine.with_scanners(loops)
+        engine.with_scanners(settings.loops(loops))
         yield engine
     finally:
         await engine.shutdown_prepare(LOOPS_GRACE_S)
