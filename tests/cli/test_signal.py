@@ -192,6 +192,15 @@ def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says: str) 
     assert not Path("nowhere.db").exists()
 
 
+def test_a_token_in_the_place_of_the_url_is_not_repeated(path: Path) -> None:
+    wait = waiting(path)
+    done = flowfabric(
+        "signal", str(wait.execution), str(wait.waitpoint), wait.token, FF_URL=str(path)
+    )
+    refused(done, "too many arguments", 2)
+    assert wait.token not in done.stderr
+
+
 @pytest.mark.parametrize("given", [b"\xff\xfe:" + b"0" * 64, b"k1:" + b"0" * 4_000, b"\n", b"\x00"])
 def test_something_else_on_standard_input(path: Path, given: bytes) -> None:
     wait = waiting(path)

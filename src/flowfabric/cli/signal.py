@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct
 from rich.text import Text
 
-from flowfabric.cli.database import Database
+from flowfabric.cli.database import URL_VARIABLE, Database
 from flowfabric.cli.exits import CommandError, Exit
 from flowfabric.cli.identify import execution_of, not_found
 from flowfabric.cli.text import parse_id, show
@@ -91,7 +91,7 @@ def run(
 ) -> int:
     """Delivers a signal to a waitpoint."""
     # Errors never repeat an argument, because a token may be in the wrong position.
-    if ctx.args:
+    if ctx.args or (database.old and os.environ.get(URL_VARIABLE)):
         raise ConfigError(TOO_MANY)
     if not looks_like_id(execution):
         raise ConfigError(EXPECTED_EXECUTION)
