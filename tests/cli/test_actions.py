@@ -146,6 +146,7 @@ async def test_an_interrupted_command_leaves_a_job_that_can_go_on(tmp_path: Path
         (job,) = (await found.engine.list_bulk()).items
         assert (command.returncode, out) == (130, b""), err
         assert f"`flowfabric bulk stop {job.job_id}`".encode() in err
+        assert b"interrupted, 0 changed so far" in err
         store = Target(found.engine, {"FF_URL": str(tmp_path / "ff.db")})
         assert "no executions match" in await said(store, "bulk", "show", str(job.job_id))
         assert await said(store, "bulk", "run", str(job.job_id)) == "cancelled 2 executions\n"

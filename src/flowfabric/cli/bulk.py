@@ -81,7 +81,7 @@ def run_job(job: Job, database: Database) -> int:
     async def work(engine: EngineProtocol) -> BulkJob:
         found = await _read(engine, job)
         with progress(str(found.args.action)) as bar:
-            return await run_to_end(engine, found, bar)
+            return await run_to_end(engine, found, lambda job: bar(job.matched))
 
     return report(database.write(work))
 

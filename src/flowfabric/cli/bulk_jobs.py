@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
-from uuid import UUID
 
 from msgspec import Struct, structs
 from rich.console import Console
@@ -37,14 +36,16 @@ DONE_WORDS = {
 class Started(Struct):
     """The job that an interrupted command leaves behind."""
 
-    job_id: UUID | None = None
+    job: BulkJob | None = None
 
 
 class Bar(Protocol):
     def __call__(self, done: int) -> None: ...
 
 
-async def run_to_end(engine: EngineProtocol, job: BulkJob, bar: Bar) -> BulkJob:
+async def run_to_end(
+    engine: EngineProtocol, job: BulkJob, seen: Callable[[BulkJob], None]
+) -> BulkJob:
     """The ended job. A store runs it here, a server in its background loop."""
     while job.state == BulkState.RUNNING:
         if isinstance(engine, LocalEngineProtocol):
@@ -52,14 +53,18 @@ async def run_to_end(engine: EngineProtocol, job: BulkJob, bar: Bar) -> BulkJob:
         else:
             await asyncio.sleep(POLL_S)
             job = await engine.read_bulk(job.job_id) or job
-        bar(job.matched)
+        seen(job)
     return job
 
 
 async def finished(engine: EngineProtocol, args: BulkArgs, bar: Bar, started: Started) -> BulkJob:
+    def seen(job: BulkJob) -> None:
+        started.job = job
+        bar(job.matched)
+
     job = await engine.start_bulk(args)
-    started.job_id = job.job_id
-    return await run_to_end(engine, job, bar)
+    seen(job)
+    return await run_to_end(engine, job, seen)
 
 
 @contextmanager
@@ -80,8 +85,8 @@ def run_bulk(database: Database, selection: Selection, args: BulkArgs) -> int:
     try:
         job = database.write(lambda engine: _counted_and_run(engine, selection, args, started))
     except KeyboardInterrupt:
-        if started.job_id is not None:
-            print_error(_interrupted(database, started.job_id))
+        if started.job is not None:
+            print_error(_interrupted(database, started.job))
         return Exit.INTERRUPTED
     return report(job)
 
@@ -107,10 +112,11 @@ async def _counted_and_run(
         return await finished(engine, args, bar, started)
 
 
-def _interrupted(database: Database, job_id: UUID) -> str:
-    option = database.option
+def _interrupted(database: Database, job: BulkJob) -> str:
+    option, job_id = database.option, job.job_id
     return (
-        f"interrupted; job {job_id} is stored and goes on wherever background loops run, "
+        f"interrupted, {job.changed:,} changed so far; job {job_id} is stored and goes on "
+        "wherever background loops run, "
         f"or with `flowfabric bulk run {job_id}{option}`; "
         f"to stop it: `flowfabric bulk stop {job_id}{option}`"
     )
