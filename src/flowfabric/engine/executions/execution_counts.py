@@ -22,8 +22,8 @@ PAUSE_FACTOR = 3
 class CountExecutions:
     """Counts every execution when asked, at most once at a time.
 
-    An answer is fresh for a second, or three times as long as it took. In the second after that, a
-    caller gets it and starts the next count without waiting for it.
+    An answer is fresh for a second, or three times as long as it took. Up to two seconds, a caller
+    gets it and starts the next count without waiting for it.
     """
 
     def __init__(self, core: Core, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class CountExecutions:
         began = self._clock()
         loaded = await self._store.load((Count("ff_exec_core", COUNTED),))
         self._from_s = began + max(FRESH_S, PAUSE_FACTOR * (self._clock() - began))
-        self._until_s = self._from_s + FRESH_S
+        self._until_s = max(began + 2 * FRESH_S, self._from_s)
         self._last = Counted(
             loaded.now_ms, sorted(starmap(ExecutionCounts, loaded.rows[0]), key=astuple)
         )
