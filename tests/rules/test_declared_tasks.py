@@ -10,9 +10,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from flowfabric.errors import ValidationError
+from flowfabric.errors import Conflict, ValidationError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Created, Duplicate
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements
+from flowfabric.model.state import PublicState
 from flowfabric.model.task import (
     SEEN_EVERY_MS,
     RegisterTasksArgs,
@@ -151,6 +153,72 @@ def test_a_submission_overrides_and_adds() -> None:
     )
 
 
+def test_a_forgotten_task_takes_its_limit_along() -> None:
+    assert rules.forget(None, "ns") == Return(False)
+    found = rules.forget(mark(task(quota=QUOTA)), "ns")
+    assert isinstance(found, Commit) and found.result is True
+    given = dict(zip(found.plan.form.args, found.plan.values, strict=True))
+    assert given == {
+        "namespace": "ns",
+        "name": "t",
+        "version": 7,
+        "old_quota_policy_id": QUOTA,
+    }
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "attached"),
+    [
+        (None, None, 0),
+        (None, QUOTA, 1),
+        (QUOTA, QUOTA, 0),
+        (OTHER, QUOTA, 1),
+        (QUOTA, None, 0),
+    ],
+)
+def test_only_limits_that_are_not_attached_count_as_new(
+    stored: UUID | None, wanted: UUID | None, attached: int
+) -> None:
+    marks = {"t": mark(task(quota=stored))}
+    assert rules.new_limits(marks, [rules.declared(task(quota=wanted))]) == attached
+    assert rules.new_limits({}, [rules.declared(task(quota=QUOTA))]) == 1
+
+
+def opened(of: TaskDeclaration, payload: bytes = b'{"to":"a"}', **said: Any) -> Any:
+    spans = {name: said.pop(name, None) for name in ("delay_ms", "deadline_ms")}
+    ident = ExecutionId.of(0, uuid4())
+    wanted = Submission(execution_id=ident, namespace="ns", payload=payload, **said)
+    return submission.open_creation(of, wanted, spans["delay_ms"], spans["deadline_ms"], NOW)
+
+
+def test_an_open_submission_is_checked_and_dated() -> None:
+    made = opened(structs.replace(FULL, arguments=ARGUMENTS))
+    assert (made.delay_until, made.execution_deadline_at, made.key_digest) == (None, None, None)
+    later = opened(FULL, delay_ms=5, deadline_ms=9)
+    assert (later.delay_until, later.execution_deadline_at) == (NOW + 5, NOW + 9)
+    assert opened(FULL, delay_ms=5).execution_deadline_at is None
+    assert opened(FULL, deadline_ms=9).delay_until is None
+    with pytest.raises(ValidationError, match="arguments"):
+        opened(structs.replace(FULL, arguments=ARGUMENTS), b'{"to":1}')
+
+
+def test_the_key_of_an_open_submission_has_a_digest() -> None:
+    made = opened(FULL, key="k")
+    assert made.key_digest == submission.key_digest(FULL, {"to": "a"})
+    with pytest.raises(ValidationError, match=r"key_ttl: .* give a key as well"):
+        opened(FULL, key_ttl_ms=5)
+
+
+def test_a_key_of_other_arguments_is_a_conflict() -> None:
+    made = opened(FULL, key="k")
+    ident = made.execution_id
+    submission.check_same(Created(ident, PublicState.WAITING), made, "k")
+    submission.check_same(Duplicate(ident), made, "k")
+    submission.check_same(Duplicate(ident, made.key_digest), made, "k")
+    with pytest.raises(Conflict, match=f"belongs to run {ident.uuid}"):
+        submission.check_same(Duplicate(ident, "other"), made, "k")
+
+
 ARGUMENTS = {
     "type": "object",
     "properties": {
@@ -234,6 +302,7 @@ def test_an_unknown_task_is_answered_with_a_bounded_list() -> None:
         ({"pattern": "("}, "/pattern"),
         ({"pattern": "a" * 2_000}, "/pattern"),
         ({"multipleOf": 0}, "/multipleOf"),
+        ({"pattern": 1}, "/pattern"),
         ({"maxItems": -1}, "/maxItems"),
         ({"$ref": "#/$defs/A"}, "'A' is not in $defs"),
         ({"$ref": "http://example.org/x"}, "/$ref: the form"),
@@ -256,4 +325,4 @@ def test_a_deep_schema_is_refused() -> None:
 def test_what_msgspec_and_others_generate_is_accepted() -> None:
     assert flaw(msgspec.json.schema(TasksRegistered)) is None
     assert flaw({"type": "object", "title": "x", "discriminator": {"a": 1}, "items": True}) is None
-    assert flaw(ARGUMENTS) is None
+    assert flaw(ARGUMENTS) is None and flaw({"pattern": "^a+$"}) is None

@@ -78,7 +78,7 @@ def test_a_held_lane_is_a_reason(state: str, code: str) -> None:
     found = explained(lane=lane(state), workers=(worker(),))
     assert codes(found) == [code]
     assert "since 3 min ago" in found.reasons[0].says and found.reasons[0].since_ms == NOW - 3 * MIN
-    assert 'resume_lane("default")' in found.reasons[0].hint
+    assert found.reasons[0].hint == "flowfabric lanes resume default"
 
 
 def test_a_draining_lane_is_the_last_reason() -> None:

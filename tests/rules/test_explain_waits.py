@@ -82,7 +82,7 @@ def test_unfinished_parents_and_the_number_needed(
     listed_ = f"{ident(0)} (fetch, active), {ident(1)} (fetch, active)"
     assert reason.says == f"it waits for {says}; unfinished: {listed_}"
     assert reason.facts == Parents(policy.kind, needed, 4, 1, 1, parents(2), 0)
-    assert reason.hint == f"flowfabric why '{ident(0)}'"
+    assert reason.hint == f"flowfabric why {ident(0).uuid}"
 
 
 def test_many_parents_are_counted_not_listed() -> None:
@@ -147,7 +147,7 @@ def test_a_suspension_has_its_needs_times_and_hint() -> None:
         f"still needed: {need}; it is cancelled in 1 min"
     )
     assert reason.facts == Wait("waiting_for_signal", (need,), asked, NOW + MIN, "is cancelled")
-    assert reason.hint == f"flowfabric signal '{IDENT}' {WAITPOINT_ID} URL --name 'approved'"
+    assert reason.hint == f"flowfabric signal {IDENT.uuid} {WAITPOINT_ID} --name approved"
     assert (reason.since_ms, reason.until_ms) == (NOW - 500, NOW + MIN)
 
 
@@ -158,9 +158,10 @@ def test_other_ways_to_be_suspended() -> None:
         waitpoints=(Awaited(WAITPOINT_ID, "a", ()),),
     )
     assert over.reasons[0].says.endswith("it fails now: its timeout is over")
-    assert over.reasons[0].hint.endswith("URL")
+    assert over.reasons[0].hint == f"flowfabric signal {IDENT.uuid} {WAITPOINT_ID}"
     nobody = explained(execution=suspended(), suspension=suspension(OperatorOnly()))
-    assert "resume_execution" in nobody.reasons[0].hint and nobody.reasons[0].until_ms is None
+    assert nobody.reasons[0].hint == f"flowfabric cancel {IDENT.uuid}"
+    assert nobody.reasons[0].until_ms is None
     met = explained(execution=suspended(), suspension=suspension(satisfied_set='["leaf:"]'))
     assert "still needed: nothing" in met.reasons[0].says
     special = explained(
@@ -178,7 +179,7 @@ def test_an_operator_or_policy_that_blocks_it() -> None:
     (held,) = explained("OPBLOCK", blocking_detail="audit", last_transition_at=NOW - MIN).reasons
     assert (
         held.says == "an operator blocks it, since 1 min ago: audit"
-        and "unblock_execution" in held.hint
+        and held.hint == f"flowfabric release {IDENT.uuid}"
     )
     assert (
         explained("LANEBLOCK", last_transition_at=NOW - MIN).reasons[0].says

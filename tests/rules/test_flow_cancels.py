@@ -13,6 +13,7 @@ from flowfabric.plan import Applied, Arg, Form, Insert, Refused
 from flowfabric.rules.decision import Reject
 from flowfabric.rules.flows import cancels
 from flowfabric.rules.flows.cancels import CancelSnapshot, FlowCancel
+from flowfabric.rules.flows.flow_fields import fields_of
 from flowfabric.rules.leases.attempts import explain_refusal
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
@@ -87,6 +88,14 @@ def done(plan: FlowCancel, before: Flow, members: Sequence[Execution]) -> Memory
         commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Applied
     )
     return store
+
+
+def test_the_first_reason_of_a_cancel_is_kept() -> None:
+    plan = cancels.cancel_flow(CancelSnapshot(NOW, flow(), ()), ALL, reason="too late")
+    assert plan.reason == "too late"
+    after = only(done(plan, flow(), ()), Flow)
+    again = cancels.cancel_flow(CancelSnapshot(NOW, after, ()), ALL, reason="later still")
+    assert fields_of(only(done(again, after, ()), Flow))["cancel_reason"] == "too late"
 
 
 @pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "nonsense"])

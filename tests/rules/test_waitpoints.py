@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from flowfabric import model
 from flowfabric.codec.token import sealed
 from flowfabric.engine.waits.suspend_replay import StoredAnswer, StoredDetails
+from flowfabric.model.api_token import ApiToken, IssuedToken, Role
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import (
@@ -207,6 +208,20 @@ ROW = waitpoint(token_digest=sealed(TOKEN))
 SIGNED = HmacKey("k9", NOW, 1, None, SECRET)
 ROTATION = rotate((), "k9", SECRET, 0, NOW)
 STORED = StoredDetails(WAITPOINT_ID, "a", "k9", sealed(TOKEN), SUSPENSION_ID, [])
+TOKEN_INFO = ApiToken(
+    token_id=WAITPOINT_ID,
+    name="ci",
+    roles=[Role.READ],
+    namespace=None,
+    lanes=None,
+    created_at_ms=NOW,
+    created_by="ann",
+    expires_at_ms=None,
+    rotated_at_ms=None,
+    former_until_ms=None,
+    revoked_at_ms=None,
+    last_used_at_ms=None,
+)
 TELLERS: list[Any] = [
     ROW,
     SIGNED,
@@ -226,6 +241,7 @@ TELLERS: list[Any] = [
     suspend_plans(execution("RUNNING"), suspend_args()),
     StoredAnswer("Suspended", STORED, SECRET.hex()),
     STORED,
+    IssuedToken(SECRET.hex(), TOKEN_INFO),
 ]
 
 

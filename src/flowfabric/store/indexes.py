@@ -276,6 +276,7 @@ _DECLARED = (
     *_of(
         "ff_task",
         tasks=index("name", "namespace", primary=True),
+        all_tasks=index("namespace, name", primary=True),
     ),
     *_of(
         "ff_bulk_job",

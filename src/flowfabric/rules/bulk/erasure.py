@@ -61,6 +61,8 @@ TABLES = (
     Erased("ff_worker_registry", "all_workers", _WORKER, _WORKER),
     Erased("ff_worker_registry_event", "worker_events", ("event_at_ms", "event_id"), ("event_id",)),
     Erased("ff_schedule", "all_schedules", ("namespace", "name"), ("namespace", "name")),
+    Erased("ff_task", "all_tasks", ("namespace", "name"), ("namespace", "name")),
+    Erased("ff_api_token", "api_tokens", ("token_id",), ("token_id",)),
     Erased("ff_limit_scope", "limit_scopes", _SCOPE, _SCOPE),
     Erased("ff_lane_gate", "all_gates", _GATE, _GATE),
     Erased("ff_budget_policy", "budgets", ("budget_id",), ("budget_id",)),
