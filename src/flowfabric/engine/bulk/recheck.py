@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from flowfabric.engine.executions import search_filter
-from flowfabric.errors import Corruption
 from flowfabric.model.bulk import BulkAction
-from flowfabric.model.execution import Execution, stored_tags
+from flowfabric.model.execution import Execution
 from flowfabric.model.search import SUMMARY_COLUMNS, ExecutionFilter, ExecutionSummary
 from flowfabric.model.state import PublicState
 
@@ -52,8 +51,11 @@ def still_matches(execution: Execution, where: ExecutionFilter) -> bool:
         and (where.worker is None or where.worker in holders)
         and _is_in(execution.created_at_ms, where.created_from, where.created_before)
         and _is_in(execution.terminal_at_ms, where.ended_from, where.ended_before)
-        and _has_tag(execution, where.tag)
-        and (where.error is None or search_filter.has_error(_summary(execution), where.error))
+        and (not where.lanes or execution.lane_id in where.lanes)
+        and (
+            (where.tag is None and where.error is None)
+            or search_filter.is_exact(_summary(execution), where)
+        )
     )
 
 
@@ -61,17 +63,6 @@ def _is_in(at: int | None, low: int | None, high: int | None) -> bool:
     if low is None and high is None:
         return True
     return at is not None and (low is None or at >= low) and (high is None or at < high)
-
-
-def _has_tag(execution: Execution, tag: str | None) -> bool:
-    if tag is None:
-        return True
-    key, equals, value = tag.partition("=")
-    try:
-        tags = stored_tags(execution.tags)
-    except Corruption:
-        return False
-    return tags.get(key) == value if equals else key in tags
 
 
 def _summary(execution: Execution) -> ExecutionSummary:
