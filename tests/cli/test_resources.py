@@ -17,12 +17,13 @@ from flowfabric.cli.server import store_variables
 from flowfabric.errors import ConfigError
 from flowfabric.model.budget import CreateBudgetArgs
 from flowfabric.model.quota import CreateQuotaPolicyArgs
+from flowfabric.model.search import ExecutionFilter
 from flowfabric.sdk.limits import budget_id, quota_id
 from tests.cli.commands import flowfabric, refused
 from tests.cli.targets import Target, fill, normal, target
 from tests.cli.waits import suspended
 from tests.engine.flow_helpers import empty_flow
-from tests.engine.helpers import running
+from tests.engine.helpers import create, running
 
 APP = """
 from flowfabric import App
@@ -66,6 +67,24 @@ async def test_lanes_and_workers(kind: str, tmp_path: Path) -> None:
         assert "is draining" in await said(found, "lanes", "drain", "video")
         assert "is active" in await said(found, "lanes", "resume", "video")
         assert "nope: no such lane" in await said(found, "lanes", "pause", "nope", code=3)
+
+
+@both
+async def test_a_namespace_is_erased(kind: str, tmp_path: Path) -> None:
+    async with target(kind, tmp_path, "resources") as found:
+        await create(found.engine, namespace="acme")
+        await create(found.engine, namespace="acme")
+        await create(found.engine, namespace="other")
+        told = await said(found, "namespaces", "list", "--json")
+        sizes = [json.loads(line) for line in told.splitlines()]
+        assert sizes == [
+            {"namespace": "acme", "executions": 2},
+            {"namespace": "other", "executions": 1},
+        ]
+        assert "--yes" in await said(found, "namespaces", "erase", "acme", code=2)
+        assert await said(found, "namespaces", "erase", "acme", "--yes") == "erased 2 executions\n"
+        left = await found.engine.find_executions(ExecutionFilter())
+        assert [each.namespace for each in left.items] == ["other"]
 
 
 @both

@@ -23,6 +23,7 @@ from flowfabric.cli import (
     lanes,
     limits,
     migrate,
+    namespaces,
     runs,
     schedules,
     server,
@@ -119,6 +120,7 @@ for title, name, functions in (
     ("List, show and reset budgets.", "budgets", limits.BUDGET_COMMANDS),
     ("List, show, close and open quotas.", "quotas", limits.QUOTA_COMMANDS),
     ("List, pause, resume and run schedules.", "schedules", schedules.COMMANDS),
+    ("List and erase namespaces.", "namespaces", namespaces.COMMANDS),
 ):
     made = group(title)
     app.add_typer(made, name=name)

@@ -30,6 +30,7 @@ DONE_WORDS = {
     BulkAction.MOVE: "moved",
     BulkAction.RELEASE: "released",
     BulkAction.DELETE: "deleted",
+    BulkAction.ERASE: "erased",
 }
 
 

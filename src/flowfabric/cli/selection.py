@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import Annotated, get_type_hints
 
@@ -10,6 +9,7 @@ import typer
 from msgspec import Struct
 
 from flowfabric.cli.filters import Filters
+from flowfabric.cli.user import current_user
 from flowfabric.errors import ConfigError
 
 
@@ -42,20 +42,21 @@ class Selection(Struct, frozen=True, kw_only=True):
     @property
     def who(self) -> str:
         """`--by`, else the user of this process."""
-        if self.by:
-            return self.by
-        try:
-            return getpass.getuser()
-        except (OSError, KeyError):
-            return ""
+        return self.by or current_user()
 
     def confirm(self, question: str) -> None:
         """Asks, unless `--yes` was given. A refusal ends the command."""
-        if self.yes:
-            return
-        if not can_ask():
-            raise ConfigError(f"--yes: needed without a terminal to ask on: {question}")
-        typer.confirm(question, abort=True, err=True)
+        if not confirm(question, yes=self.yes):
+            raise typer.Abort
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Asks, unless `yes`."""
+    if yes:
+        return True
+    if not can_ask():
+        raise ConfigError(f"--yes: needed without a terminal to ask on: {question}")
+    return typer.confirm(question, err=True)
 
 
 def can_ask() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from flowfabric.cli.database import Database
 from flowfabric.cli.exits import Exit
 from flowfabric.cli.runs import print_result
 from flowfabric.cli.tasks import Name, Namespace, task_of
+from flowfabric.cli.user import current_user
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
@@ -125,7 +125,7 @@ async def _submitted(
         execution_id=ExecutionId.solo(overrides.lane or task.lane_id),
         namespace=namespace,
         payload=_payload(given, task),
-        creator=_user(),
+        creator=(current_user() or "cli"),
         lane_id=overrides.lane,
         priority=overrides.priority,
         tags=overrides.tags,
@@ -197,10 +197,3 @@ def _value(value: str, schema: JsonSchema) -> object:
         return value
     is_text = schema.get("type") == "string" and not isinstance(found, str)
     return value if is_text else found
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "cli"

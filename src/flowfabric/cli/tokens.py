@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import AsyncIterator
 from typing import Annotated
 from uuid import UUID
@@ -14,6 +13,7 @@ from rich.table import Table
 from flowfabric.cli.database import Database
 from flowfabric.cli.exits import CommandError, Exit
 from flowfabric.cli.text import Json, clean, console, print_json, show, utc
+from flowfabric.cli.user import current_user
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.api_token import (
     ApiToken,
@@ -58,7 +58,7 @@ def create(
         namespace=namespace,
         lanes=lane or None,
         expires_in_ms=None if expires is None else millis(expires, "--expires"),
-        by=author(),
+        by=current_user(),
     )
     _print_issued(database.write(lambda engine: engine.create_token(args)), as_json)
     return Exit.DONE
@@ -78,7 +78,7 @@ def rotate(
     async def work(engine: EngineProtocol) -> IssuedToken:
         found = await token_of(engine, token)
         return await engine.rotate_token(
-            RotateTokenArgs(token_id=found.token_id, grace_ms=grace_ms, by=author())
+            RotateTokenArgs(token_id=found.token_id, grace_ms=grace_ms, by=current_user())
         )
 
     _print_issued(database.write(work), as_json)
@@ -90,7 +90,9 @@ def revoke(token: TokenArgument, database: Database, as_json: Json = False) -> i
 
     async def work(engine: EngineProtocol) -> ApiToken:
         found = await token_of(engine, token)
-        return await engine.revoke_token(RevokeTokenArgs(token_id=found.token_id, by=author()))
+        return await engine.revoke_token(
+            RevokeTokenArgs(token_id=found.token_id, by=current_user())
+        )
 
     revoked = database.write(work)
     if as_json:
@@ -138,14 +140,6 @@ async def token_of(engine: EngineProtocol, text: str) -> ApiToken:
             Exit.NOT_FOUND, f"{clean(text)[:80]}: {len(live)} tokens; name one by its id: {ids}"
         )
     return live[0]
-
-
-def author() -> str:
-    """The user of this machine, for the event; a server replaces it by the caller's name."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""
 
 
 def _is_named(token: ApiToken, text: str) -> bool:
