@@ -165,7 +165,7 @@ async def report_run(ctx: Context, call: Callable[[], Awaitable[T]]) -> T:
         raise
     finally:
         worker.say(
-            f"  {ctx.task} {ctx.execution_id}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms"
+            f"  {ctx.task} {ctx.execution_id.uuid}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms"
         )
 
 
