@@ -22,11 +22,11 @@ async def test_dev_runs_a_waiting_job(tmp_path: Path) -> None:
         with running(tmp_path, "dev", str(QUICKSTART)) as dev:
             assert "tasks greet, release; lanes default;" in dev.until("quickstart.py: ")
             assert await run.result(timeout=PATIENCE_S) == "Hello, world!"
-            dev.until(f"  greet {run.id}: done, ")
+            dev.until(f"  greet {run.id.uuid}: done, ")
             dev.process.terminate()
             assert dev.ended() == 0
     told = [
-        line.partition(f"{run.id}: ")[2].partition(",")[0]
+        line.partition(f"{run.id.uuid}: ")[2].partition(",")[0]
         for line in dev.lines
         if line.startswith("  greet")
     ]
