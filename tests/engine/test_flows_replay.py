@@ -13,7 +13,7 @@ from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import EdgePolicy
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Answer, Plan, Refused
-from flowfabric.rules.flows.flows import count_members, project
+from flowfabric.rules.flows.flows import MemberState, project
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
@@ -216,7 +216,8 @@ async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow
     graph = await submit(engine, "a")
     await finish(engine, graph, "a")
     (before,) = await engine.unsettled_flows(None, 10)
-    late = project(before, count_members(["completed"]), await engine.store.now_ms())
+    ended = MemberState(graph["a"].uuid, "completed", None)
+    late = project(before, [ended], await engine.store.now_ms())
     await replay(engine, graph["a"])
     assert isinstance(await engine.store.commit(late), Refused)
     assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is None

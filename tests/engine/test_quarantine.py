@@ -87,7 +87,7 @@ async def test_explain_names_the_unreadable_column_and_an_operator_releases_it(
     assert await engine.claim(LANE, (), worker()) is None
     reason = (await engine.explain_execution(ident)).reasons[0]
     assert reason.code is Why.PAUSED_BY_OPERATOR
-    assert "tags cannot be read" in reason.says and "unblock_execution" in reason.hint
+    assert "tags cannot be read" in reason.says and f"release {ident.uuid}" in reason.hint
     with pytest.raises(Corruption, match=str(ident)) as caught:
         await engine.describe_execution(ident)
     assert caught.value.about == ident

@@ -36,7 +36,7 @@ TABLE: dict[str, Row] = {
         ["", "00" * 32, "0" * 100, "ab" * 31, "a" * 65, "zz" * 32],
     ),
     "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
-    "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
+    "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["redis", "mysql"]),
     "FF_POSTGRES_URL": (
         "",
         [
@@ -47,6 +47,15 @@ TABLE: dict[str, Row] = {
         ["host=h dbname=d", "u@h/d", "ff.db", "sqlite:///ff.db", "https://h/d"],
     ),
     "FF_POSTGRES_POOL_SIZE": (10, [("1", 1), ("4294967295", 4_294_967_295)], U32),
+    "FF_VALKEY_URL": (
+        "",
+        [("valkey://h/jobs", "valkey://h/jobs"), ("valkeys://h:1/a", "valkeys://h:1/a"), ("", "")],
+        ["redis://h/0", "h:6379", "postgresql://h/d"],
+    ),
+    "FF_HOST": ("localhost", [("h.example", "h.example"), ("10.0.0.1", "10.0.0.1")], ["", "a b"]),
+    "FF_PORT": (6_379, [("1", 1), ("65535", 65_535)], ["0", "65536", "x", ""]),
+    "FF_TLS": (False, [("1", True), ("0", False)], []),
+    "FF_CLUSTER": (False, [("1", True), ("0", False)], []),
     "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
     "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
     "FF_DEV_MODE": (True, [("1", True), ("TRUE", True)], []),
@@ -188,6 +197,16 @@ def test_postgres_requires_a_url_and_sqlite_requires_dev_mode() -> None:
     assert load_settings({**LEAST, "FF_SQLITE_PATH": "ff.db"}).store_url == "sqlite:///ff.db"
 
 
+def test_a_cell_of_valkey_is_named_by_its_url_or_by_its_parts() -> None:
+    given = {**LEAST, "FF_BACKEND": "valkey"}
+    assert load_settings(given).store_url == "valkey://localhost:6379/default"
+    parts = {"FF_HOST": "h", "FF_PORT": "7000", "FF_TLS": "1", "FF_CLUSTER": "1"}
+    assert load_settings({**given, **parts}).store_url == "valkeys://h:7000/default?cluster=1"
+    url = {"FF_VALKEY_URL": "valkey://u:p@h/jobs"}
+    assert load_settings({**given, **parts, **url}).store_url == "valkey://u:p@h/jobs"
+    assert "u:p" not in repr(load_settings({**given, **url}))
+
+
 def test_an_invalid_postgres_url_is_refused_and_not_shown() -> None:
     with pytest.raises(
         ConfigError, match=r"^invalid value for FF_POSTGRES_URL: expected postgresql://"
@@ -280,7 +299,8 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_POSTGRES_URL", "FF_SENTRY_DSN"}
+    urls = {"FF_POSTGRES_URL", "FF_VALKEY_URL"}
+    hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_SENTRY_DSN", *urls}
     for environ, file in (
         (dict.fromkeys(TABLE, "hunter2"), {}),
         ({}, dict.fromkeys(TABLE, "hunter2")),

@@ -158,7 +158,7 @@ class Quotes(Story):
             "pick": picked,
             "report": last,
         }
-        self.root, self.flow = last.id, await made.submit()
+        self.root, self.flow = last.id, (await made.submit()).id
 
     async def check(self) -> None:
         ends = {

@@ -164,9 +164,8 @@ async def report_run(ctx: Context, call: Callable[[], Awaitable[T]]) -> T:
         how = "waits"
         raise
     finally:
-        worker.say(
-            f"  {ctx.task} {ctx.execution_id.uuid}: {how}, {(time.monotonic() - began) * 1_000:.0f} ms"
-        )
+        took_ms = (time.monotonic() - began) * 1_000
+        worker.say(f"  {ctx.task} {ctx.execution_id.uuid}: {how}, {took_ms:.0f} ms")
 
 
 async def run_until_pipe_closes(app: App, wanted: worker.WorkerOptions, end: int) -> None:
