@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import signal
+from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -44,14 +45,15 @@ difference.
 """
 
 
-DURABLE_STORES = {
+ON_ONE_STORE = {
     "engine": ("sqlite-file", "postgres", "valkey"),
-    "store": ("sqlite", "postgres"),
+    "store": ("sqlite", "postgres", "valkey"),
+    "kind": ("sqlite", "postgres", "server"),
 }
-"""By the name of the parameter."""
-ON_ONE_DURABLE_STORE = tuple(
+"""Values of these parameters, of which a test of these folders runs one at a time."""
+FOLDERS = tuple(
     f"tests/{folder}/"
-    for folder in ("engine", "loops", "middleware", "remote", "sdk", "server", "stories")
+    for folder in ("cli", "engine", "loops", "middleware", "remote", "sdk", "server", "stories")
 )
 
 
@@ -67,17 +69,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test of the engine, or of what is above it, runs on memory and on one durable store. On
     the others it runs nightly.
 
-    The name of the test decides which, so each store runs its share of them. The conformance
-    suite, the model and the tests of one store are not affected.
+    The name of the test decides which, so each store runs its share of them. So it is with the
+    tests of the command, on stores and on a server. The conformance suite, the model and the tests
+    of one store are not affected.
     """
+    same: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        for parameter, stores in DURABLE_STORES.items():
+        for parameter, stores in ON_ONE_STORE.items():
             kind = params.get(parameter)
-            if kind in stores and item.nodeid.startswith(ON_ONE_DURABLE_STORE):
-                name = item.nodeid.replace(kind, "")
-                if stores[crc32(name.encode()) % len(stores)] != kind:
-                    item.add_marker(pytest.mark.nightly)
+            if kind in stores and item.nodeid.startswith(FOLDERS):
+                same[item.nodeid.replace(kind, "")].append(item)
+    for name, alike in same.items():
+        chosen = crc32(name.encode()) % len(alike)
+        for item in alike[:chosen] + alike[chosen + 1 :]:
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.hookimpl(tryfirst=True)
