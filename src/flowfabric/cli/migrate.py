@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -69,14 +70,14 @@ def _kind(text: str | None) -> Literal["pre", "post"] | None:
 
 
 def _reporter() -> Callable[[Progress], None]:
-    """Prints a line when a step begins or ends, and one in between every second."""
+    """Prints a line on standard error when a step begins or ends, and every second in between."""
     last, step = 0.0, 0
 
     def report(progress: Progress) -> None:
         nonlocal last, step
         now = time.monotonic()
         if progress.step != step or now - last >= TELL_EVERY_S:
-            show(str(progress))
+            print(progress, file=sys.stderr, flush=True)
             last, step = now, progress.step
 
     return report

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from flowfabric.connect.postgres import postgres_options
-from flowfabric.connect.urls import is_http, is_postgres, sqlite_path
+from flowfabric.connect.urls import is_http, is_postgres, is_server, is_valkey, sqlite_path
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.store import transfer
 from flowfabric.store.schema import TABLES
@@ -106,12 +106,15 @@ async def open_destination(url: str) -> AsyncIterator[Destination]:
 
 
 def _file_of(url: str) -> str:
-    return url if is_postgres(url) or is_http(url) else parse_target(sqlite_path(url)).key
+    return url if is_server(url) or is_http(url) else parse_target(sqlite_path(url)).key
 
 
 async def _open(url: str, *, is_new: bool) -> Destination:
-    if is_http(url) or url == "memory://":
-        raise ConfigError("url: sqlite:///path, a path or postgresql://host/database is accepted")
+    if is_http(url) or is_valkey(url) or url == "memory://":
+        raise ConfigError(
+            "url: sqlite:///path, a path or postgresql://host/database is accepted; a copy reads "
+            "and writes files and Postgres only"
+        )
     if not is_postgres(url):
         return SqliteSide(parse_target(sqlite_path(url)), is_new=is_new)
     options = postgres_options(url)

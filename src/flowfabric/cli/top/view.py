@@ -97,7 +97,8 @@ class TopApp(App[None]):
         self.query_one("#states").border_title = "States"
         self._set_current(self._table("lanes"))
         self._base.set_focus(self._table("lanes"))
-        self.call_after_refresh(self._show)
+        self._show()  # now, for the first key may need the rows
+        self.call_after_refresh(self._show)  # and again, for the bar needs the width of its box
         self.set_interval(self._interval_s, self._tick)
         self.set_interval(1.0, self._show_heading)
 

@@ -15,6 +15,8 @@ from glide import (
     GlideClusterClient,
     GlideClusterClientConfiguration,
     GlideError,
+    Logger,
+    LogLevel,
     NodeAddress,
     PubSubMsg,
     RequestError,
@@ -30,6 +32,7 @@ from flowfabric.store.valkey.server_checks import SETTINGS
 
 log = logging.getLogger("flowfabric.valkey")
 
+Logger.init(LogLevel.OFF)  # its lines go to standard error; the errors it logs are raised as well
 CALL_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_MS = 5_000
 _UNKNOWN_FUNCTION = "Function not found"
