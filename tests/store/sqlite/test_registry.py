@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import os
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -162,6 +164,53 @@ def test_a_collected_store_closes_itself(tmp_path: Path) -> None:
     asyncio.run(open_store(path).close())
 
 
+FORKS = """
+import asyncio, os, signal, sys
+from flowfabric.store.sqlite.registry import open_store
+
+store = open_store(sys.argv[1])
+held = [store.writer._submitting]
+if store.inline_reads is not None:
+    held.append(store.inline_reads.lock)
+for lock in held:
+    lock.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(int(sys.argv[2]))
+    if "closes" in sys.argv:
+        asyncio.run(store.close())
+    sys.exit(0)
+_, status = os.waitpid(child, 0)
+for lock in held:
+    lock.release()
+assert status == 0, "the child did not exit by itself"
+
+async def use_and_close():
+    assert await store.execute_for_test("SELECT 1") == [(1,)]
+    await store.close()
+
+asyncio.run(use_and_close())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("more", [(), ("closes",)], ids=["exits", "closes"])
+@pytest.mark.parametrize("name", ["ff.db", "file:forked?mode=memory"])
+def test_a_child_forked_while_locks_are_held_exits_and_the_parent_goes_on(
+    tmp_path: Path, name: str, more: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS, name, str(round(patience(20))), *more],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=patience(40),
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "ff.db-wal").exists(), "it was not closed"
+
+
 def test_an_idle_memory_database_keeps_its_rows(memory_name: Iterator[str]) -> None:
     name = next(memory_name)
     store = open_store(name)
@@ -244,7 +293,7 @@ async def test_the_banner_is_logged_once_per_database(
     path = str(tmp_path / "ff.db")
     first, second = open_store(path), open_store(path)
     said = [r for r in caplog.records if r.name == "flowfabric.sqlite"]
-    assert [r.levelno for r in said] == [logging.WARNING]
+    assert [r.levelno for r in said] == [logging.INFO]
     assert (
         "not meant for production" in said[0].getMessage()
         and "Durability: full" in said[0].getMessage()

@@ -26,6 +26,7 @@ from flowfabric.store.sqlite.errors import (
     read_tolerantly,
     retry_while_busy,
 )
+from flowfabric.store.sqlite.forks import not_in_children
 from flowfabric.store.sqlite.inline_reads import InlineReads
 from flowfabric.store.sqlite.jobs import (
     Commit,
@@ -122,6 +123,7 @@ class SqliteStore:
             changed = self.writer.check_other_processes
             owned.insert(0, ChangeWatcher(target, self.hub, changed, settings))
         self._finalizer = weakref.finalize(self, _stop, owned, self._keeper)
+        not_in_children(self, self._finalizer)
         _announce(target, self.durability)
 
     def _open(self) -> sqlite3.Connection:
