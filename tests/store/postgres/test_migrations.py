@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from importlib.resources import files
 from typing import Any
 
 import psycopg
 import pytest
-from typer.testing import CliRunner, Result
 
-from flowfabric.cli.app import app
+from flowfabric.cli.database import OLD_VARIABLE, URL_VARIABLE
+from flowfabric.cli.exits import Exit
 from flowfabric.connect import PostgresBackend, connect, migrate_postgres, migration_script
 from flowfabric.errors import ConfigError, TransportError, Unavailable
 from flowfabric.store.postgres import migrate as migrate_module
 from flowfabric.store.postgres.migrate import LOCK, Migration, shipped
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_name, postgres_schema
+from tests.cli.commands import refused
+from tests.cli.here import flowfabric_here
 from tests.postgres import database, server_url
 
 from .helpers import one, plain, until_somebody_waits
@@ -233,66 +236,77 @@ async def test_a_post_migration_by_script_stops_old_code(
 # ---- the command
 
 
-def command(*args: str) -> Result:
-    return CliRunner().invoke(app, ["migrate", *args])
+def command(*args: str) -> subprocess.CompletedProcess[str]:
+    return flowfabric_here("migrate", *args)
 
 
 def test_the_command_migrates_and_then_has_nothing_to_do(url: str) -> None:
-    first, second = command(url), command(url)
-    assert (first.exit_code, first.output) == (0, "".join(f"applied {title}\n" for title in TITLES))
-    assert (second.exit_code, second.output) == (0, "the database is up to date\n")
+    first, second = command("--db", url), command("--db", url)
+    applied = "".join(f"applied {title}\n" for title in TITLES)
+    assert (first.returncode, first.stdout, first.stderr) == (0, applied, "")
+    assert second.returncode == 0
+    assert (second.stdout, second.stderr) == ("the database is up to date\n", "")
+
+
+def test_the_command_takes_the_url_as_its_last_argument_for_one_more_release(url: str) -> None:
+    done = command(url)
+    assert (done.returncode, done.stdout) == (0, "".join(f"applied {title}\n" for title in TITLES))
+    assert done.stderr == "deprecated: the URL as an argument; use --db or FF_URL\n"
 
 
 def test_the_command_prints_a_script_that_works(url: str) -> None:
     done = command("--sql")
-    assert done.exit_code == 0 and done.output == migration_script()
+    assert (done.returncode, done.stdout, done.stderr) == (0, migration_script(), "")
     with plain(url) as db:
-        db.execute(done.output)
-    assert command(url).output.startswith("the database is up to date")
+        db.execute(done.stdout)
+    assert command("--db", url).stdout == "the database is up to date\n"
 
 
 def test_the_command_takes_a_schema_and_a_kind(url: str) -> None:
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
-    assert command(url, "--schema", "mine", "--kind", "pre").exit_code == 0
-    assert command(url, "--schema", "mine", "--kind", "post").output.startswith(
-        "the database is up to date"
-    )
+    named = ("--db", url, "--schema", "mine")
+    assert command(*named, "--kind", "pre").returncode == 0
+    assert command(*named, "--kind", "post").stdout == "the database is up to date\n"
     assert tables(url) == set()
 
 
 def test_a_printed_script_uses_the_named_schema(url: str) -> None:
     with plain(url) as db:
         db.execute("CREATE SCHEMA mine")
-        db.execute(command("--sql", "--schema", "mine").output)
-    assert command(url, "--schema", "mine").output.startswith("the database is up to date")
+        db.execute(command("--sql", "--schema", "mine").stdout)
+    done = command("--db", url, "--schema", "mine")
+    assert done.stdout == "the database is up to date\n"
     assert tables(url) == set()
 
 
+SECRET = ("--db", "postgresql://keeper:hunter2@127.0.0.1:1/any")
+KIND = "--kind: expected pre or post, got 'during'"
+SCHEMA = "schema: lower case letters, digits and underscores, got 'No'"
+
+
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "says", "code"),
     [
-        ((), "url:"),
-        (("mysql://host/any",), "url:"),
-        (
-            ("postgresql://keeper:hunter2@127.0.0.1:1/any",),
-            "cannot reach postgresql://127.0.0.1:1/any",
-        ),
-        (
-            ("postgresql://keeper:hunter2@127.0.0.1:1/any", "--kind", "during"),
-            "kind: expected pre or post",
-        ),
-        (("--sql", "--kind", "during"), "kind: expected pre or post"),
-        (("postgresql://keeper:hunter2@127.0.0.1:1/any", "--schema", "No"), "schema:"),
-        (("--sql", "--schema", "No"), "schema:"),
+        ((), "--db: expected sqlite:///path, a path, postgresql://", Exit.USAGE),
+        (("--db", "mysql://host/any"), "url: mysql:// is not supported here; use ", Exit.USAGE),
+        (SECRET, "cannot reach postgresql://127.0.0.1:1/any", Exit.UNREACHABLE),
+        ((*SECRET, "--kind", "during"), KIND, Exit.USAGE),
+        (("--sql", "--kind", "during"), KIND, Exit.USAGE),
+        ((*SECRET, "--schema", "No"), SCHEMA, Exit.USAGE),
+        (("--sql", "--schema", "No"), SCHEMA, Exit.USAGE),
     ],
 )
-def test_the_command_reports_errors(args: tuple[str, ...], says: str) -> None:
+def test_the_command_reports_errors(
+    args: tuple[str, ...], says: str, code: Exit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (URL_VARIABLE, OLD_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
     done = command(*args)
-    assert done.exit_code == 2 and done.exception.__class__ is SystemExit
-    assert says in " ".join(done.output.split()) and "hunter2" not in done.output
+    refused(done, says, code)
+    assert "hunter2" not in done.stderr
 
 
 def test_the_command_names_an_unknown_database() -> None:
-    done = command(server_url().rpartition("/")[0] + "/ff_never_made")
-    assert done.exit_code == 2 and "no such database" in " ".join(done.output.split())
+    done = command("--db", server_url().rpartition("/")[0] + "/ff_never_made")
+    refused(done, "/ff_never_made: no such database; create it first", Exit.UNREACHABLE)

@@ -212,7 +212,7 @@ def test_an_unreadable_log_is_reported_with_a_solution(read_only: Path) -> None:
     read_only.parent.chmod(0o555)
     said = read_by_another(read_only)
     assert (
-        said.startswith("ConfigError")
+        said.startswith("NoDatabase: ")
         and "copy it, with its -wal file" in said
         and "not a FlowFabric" not in said
     )

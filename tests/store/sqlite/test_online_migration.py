@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from typer.testing import CliRunner
 
-from flowfabric.cli.app import app
+from flowfabric.cli.exits import Exit
 from flowfabric.connect import sqlite_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
@@ -31,6 +30,8 @@ from flowfabric.store.sqlite.online_migration import PROGRESS
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
+from tests.cli.commands import refused
+from tests.cli.here import flowfabric_here
 from tests.engine.helpers import claim, create
 from tests.store.long_migration import BATCH_SIZE, INDEX, MARK
 from tests.store.sqlite.migrating_child import LONG, SHIPPED, in_batches_of
@@ -186,23 +187,25 @@ async def test_the_command_prints_its_progress(
     async with filled(path, 1):
         pass
     upgrade(monkeypatch)
-    done = CliRunner().invoke(app, ["migrate", f"sqlite:///{path}"])
-    lines = done.output.splitlines()
-    assert done.exit_code == 0 and lines[0] == f"{LONG.title}: step 1 of 4, 0 rows"
-    assert lines[-2:] == [f"{LONG.title}: step 4 of 4, 0 rows", f"applied {LONG.title}"]
-    again = CliRunner().invoke(app, ["migrate", f"sqlite:///{path}"])
-    assert again.output == "the database is up to date\n"
+    done = flowfabric_here("migrate", "--db", f"sqlite:///{path}")
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (0, f"applied {LONG.title}\n")
+    assert lines[0] == f"{LONG.title}: step 1 of 4, 0 rows"
+    assert lines[-1] == f"{LONG.title}: step 4 of 4, 0 rows"
+    again = flowfabric_here("migrate", "--db", f"sqlite:///{path}")
+    assert (again.stdout, again.stderr) == ("the database is up to date\n", "")
 
 
 @pytest.mark.parametrize("args", [("--kind", "pre"), ("--schema", "mine")])
 def test_what_is_for_postgres_is_refused(tmp_path: Path, args: tuple[str, str]) -> None:
-    done = CliRunner().invoke(app, ["migrate", f"sqlite:///{tmp_path}/ff.db", *args])
-    assert done.exit_code == 2 and "for Postgres" in done.output
+    done = flowfabric_here("migrate", "--db", f"sqlite:///{tmp_path}/ff.db", *args)
+    refused(done, "--kind and --schema: only for Postgres", Exit.USAGE)
 
 
 def test_a_file_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["migrate", f"sqlite:///{tmp_path}/ff.db"])
-    assert done.exit_code == 2 and not (tmp_path / "ff.db").exists()
+    done = flowfabric_here("migrate", "--db", f"sqlite:///{tmp_path}/ff.db")
+    refused(done, f"{tmp_path}/ff.db: no such database file", Exit.UNREACHABLE)
+    assert not (tmp_path / "ff.db").exists()
 
 
 # ---- a million rows
