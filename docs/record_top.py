@@ -24,7 +24,7 @@ from flowfabric.cli.top.session import Session
 from flowfabric.cli.top.view import TopApp
 from flowfabric.connect import sqlite_engine
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.executions.search import COUNTS_LAST_S
+from flowfabric.engine.executions.execution_counts import FRESH_S
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.supervisor import Supervisor
@@ -186,7 +186,7 @@ async def _frames(engine: Engine, clock: ManualClock) -> list[str]:
     for at in range(ROUNDS):
         await demo.round(at)
         await collector.collect()
-    await asyncio.sleep(COUNTS_LAST_S + 0.1)
+    await asyncio.sleep(2 * FRESH_S + 0.1)
     found = await collector.collect()
     clock.advance(1_000)
     session = Session("sqlite:///ff.db", engine, collector, writing, "ada")

@@ -28,7 +28,7 @@ from flowfabric.plan import (
     When,
 )
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.valkey.lua_schema import INDEX_CODES, cond_lua, part_lua, quoted, serves
+from flowfabric.store.valkey.lua_schema import cond_lua, part_lua, quoted, serves
 from flowfabric.store.valkey.lua_text import Lines, indented, joined
 
 
@@ -65,7 +65,7 @@ class Expressions:
             yield from self._loops(prefix, named, body)
         elif index is not None:
             group = self._key_of(table, list(index.group), named)
-            call = f"each_row(I.{INDEX_CODES[index.name]}, {group}, nil, nil, false, {visit})"
+            call = f"each_row(I.{index.name}, {group}, nil, nil, false, {visit})"
             yield from self._loops(index.group, named, [call])
         elif prefix:
             key = self._key_of(table, prefix, named)

@@ -26,7 +26,6 @@ from flowfabric.plan import (
 from flowfabric.store.schema import INDEXES, TABLES, Child, Table, channels_of
 from flowfabric.store.valkey.lua_expressions import Expressions, names_key
 from flowfabric.store.valkey.lua_schema import (
-    INDEX_CODES,
     large_columns,
     part_lua,
     quoted,
@@ -121,10 +120,7 @@ class _FormRenderer:
                 yield f"local upto = {self._x.value(pick.upto)}"
                 yield "if upto == nil then return {} end"
                 limit_of = part_lua(table.kinds[index.order[0]], "upto")
-            yield (
-                f"each_row(I.{INDEX_CODES[index.name]}, {group}, nil, {limit_of}, false, "
-                "function(pk, r)"
-            )
+            yield (f"each_row(I.{index.name}, {group}, nil, {limit_of}, false, function(pk, r)")
             if self._fetch(table, head) == "whole":
                 yield f"  r = whole(T.{table.name}, pk)"
             yield f"  if {test} then picked[#picked + 1] = pk end"

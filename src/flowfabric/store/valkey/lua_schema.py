@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from zlib import crc32
 
 from flowfabric.plan import Cond
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
@@ -13,12 +14,26 @@ LARGE_FROM = 30
 """Tables with so many columns keep bytes apart, so that a rule does not load them."""
 
 
-def code(number: int) -> str:
-    return _DIGITS[number // len(_DIGITS)] + _DIGITS[number % len(_DIGITS)]
+CODE_LENGTH = 3
 
 
-TABLE_CODES = {name: f"t{code(at)}" for at, name in enumerate(TABLES)}
-INDEX_CODES = {name: f"i{code(at)}" for at, name in enumerate(INDEXES)}
+def code(name: str) -> str:
+    """A short name for keys and fields. It does not depend on what else is declared."""
+    number, made = crc32(name.encode()), ""
+    for _ in range(CODE_LENGTH):
+        number, digit = divmod(number, len(_DIGITS))
+        made += _DIGITS[digit]
+    return made
+
+
+def codes(names: Iterable[str], prefix: str = "") -> dict[str, str]:
+    made = {name: prefix + code(name) for name in names}
+    assert len(set(made.values())) == len(made), "two names have the same code"
+    return made
+
+
+TABLE_CODES = codes(TABLES, "t")
+INDEX_CODES = codes(INDEXES, "i")
 
 
 def quoted(value: object) -> str:
@@ -65,13 +80,13 @@ def schema_lua() -> str:
 
 
 def _table(table: Table) -> Iterable[str]:
-    codes = {column.name: code(at) for at, column in enumerate(table.columns)}
+    fields = codes(table.names)
     defaults = {c.name: c.default for c in table.columns if c.default is not None}
     large = large_columns(table)
     yield f"T.{table.name} = {{"
     yield f"  code = '{TABLE_CODES[table.name]}', indexes = {{}},"
-    yield f"  codes = {{ {', '.join(f'{name} = {quoted(c)}' for name, c in codes.items())} }},"
-    yield f"  names = {{ {', '.join(f'[{quoted(c)}] = {quoted(n)}' for n, c in codes.items())} }},"
+    yield f"  codes = {{ {', '.join(f'{name} = {quoted(c)}' for name, c in fields.items())} }},"
+    yield f"  names = {{ {', '.join(f'[{quoted(c)}] = {quoted(n)}' for n, c in fields.items())} }},"
     shown = ", ".join(f"{name} = {quoted(value)}" for name, value in defaults.items())
     yield f"  default_values = {{ {shown} }},"
     yield f"  kept = {{ {', '.join(f'{name} = true' for name in table.key)} }},"
@@ -84,10 +99,10 @@ def _table(table: Table) -> Iterable[str]:
 def _index(index: Index) -> Iterable[str]:
     table = TABLES[index.table]
     source = serves(index)
-    name = f"I.{INDEX_CODES[index.name]}"
+    name = f"I.{index.name}"
     columns = dict.fromkeys((*(cond.column for cond in index.where), *index.group, *index.order))
     tests = [cond_lua(cond, "r", table) for cond in index.where]
-    yield f"{name} = {{ -- {index.name} of {table.name}"
+    yield f"{name} = {{"
     yield f"  code = '{INDEX_CODES[index.name]}', t = T.{table.name},"
     yield f"  grouped = {json.dumps(bool(index.group))}, primary = {json.dumps(source == 'key')},"
     if is_backwards(index):
@@ -99,7 +114,7 @@ def _index(index: Index) -> Iterable[str]:
     yield f"  key_of = function(member) {_key_of(table, index, source)} end,"
     yield "}"
     if source == "groups":
-        yield f"{name}.base = I.{INDEX_CODES[index.served_by]}"
+        yield f"{name}.base = I.{index.served_by}"
     if source == "entries":
         yield f"T.{table.name}.indexes[#T.{table.name}.indexes + 1] = {name}"
 

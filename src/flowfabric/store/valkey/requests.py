@@ -17,7 +17,7 @@ from flowfabric.store.valkey.encoding import (
     stored_list,
 )
 from flowfabric.store.valkey.library import server_form
-from flowfabric.store.valkey.lua_schema import INDEX_CODES, serves
+from flowfabric.store.valkey.lua_schema import serves
 
 Simple = Get | GetAll | Scan | ScanAll | Tally
 
@@ -49,7 +49,7 @@ def read_request(read: Simple) -> list[Any]:
             _shown(read.table, columns),
         ]
     index = INDEXES[read.index]
-    table, code = TABLES[index.table], INDEX_CODES[index.name]
+    table, code = TABLES[index.table], index.name
     if isinstance(read, ScanAll):
         groups = [group_of(table, index, group) for group in read.groups]
         return ["scans", code, groups, max(read.limit, 0), _shown(table.name, columns)]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from flowfabric.store.port import AnyMatch, Condition, Find, Listed, Match, Row, columns_of
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.valkey.encoding import group_of, position_of, stored
-from flowfabric.store.valkey.lua_schema import INDEX_CODES, serves
+from flowfabric.store.valkey.lua_schema import serves
 
 PAGE = 1_000
 """A call keeps every other caller of the server waiting."""
@@ -86,7 +86,7 @@ def _request(
         after = position_of(table, index, position, primary=serves(index) == "key")
     return [
         "find",
-        INDEX_CODES[index.name],
+        index.name,
         _group(index, read.group),
         after,
         read.is_in_order and read.descending,
@@ -110,7 +110,7 @@ def _condition(condition: Condition, table: Table) -> list[list[Any]]:
             return [_match(each, table) for each in matches]
         case Listed(column=column, index=name, group=group):
             index = INDEXES[name]
-            return [[column, "listed", INDEX_CODES[name], _group(index, group)]]
+            return [[column, "listed", name, _group(index, group)]]
         case Match():
             return [_match(condition, table)]
 

@@ -21,7 +21,6 @@ from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
 from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
 from flowfabric.store.valkey.library import server_form
-from flowfabric.store.valkey.lua_schema import INDEX_CODES
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import plan_request, read_request
@@ -50,6 +49,8 @@ class ValkeyStore:
         self._opened: Connection | None = None
         self._closed = False
         self._commits = Coalescer(self._run_each)
+        self._in_order = asyncio.Lock()
+        """Calls are sent one by one: the driver does not keep their order."""
         self._reading: set[asyncio.Future[int]] = set()
         self.durability = "unknown"
 
@@ -168,11 +169,12 @@ class ValkeyStore:
         ]
         if self._reading:
             await asyncio.wait(self._reading)
-        connection = await self._connection()
-        answer = await connection.commit(joined(request))
-        if answer == b"NOFORM":
-            sources = {form.name: form.source for form in map(server_form, forms)}
-            answer = await connection.commit(joined([*request, packed(sources)]))
+        async with self._in_order:
+            connection = await self._connection()
+            answer = await connection.commit(joined(request))
+            if answer == b"NOFORM":
+                sources = {form.name: form.source for form in map(server_form, forms)}
+                answer = await connection.commit(joined([*request, packed(sources)]))
         now, answers, swept, told = answer
         self._now = int(now)
         self._ring(told)
@@ -265,7 +267,7 @@ class ValkeyStore:
 
     async def next_due(self, index: str) -> int | None:
         declared = INDEXES[index]
-        _, (rows,) = await self._load([["first", INDEX_CODES[index], declared.order[0]]])
+        _, (rows,) = await self._load([["first", index, declared.order[0]]])
         return int(rows[0][0]) if rows else None
 
     async def longest_writer(self) -> None:

@@ -3,7 +3,7 @@ return {
   sweep = function(a, limit)
     local picked, b, n = {}, {}, {}
     if limit <= 0 then return {} end
-    each_row(I.i03, word(a[2]) .. word(a[3]) .. word(''), nil, nil, false, function(pk, r)
+    each_row(I.ready, word(a[2]) .. word(a[3]) .. word(''), nil, nil, false, function(pk, r)
       r = whole(T.ff_exec_core, pk)
       if covered(r.required_capabilities, a[4]) and (r.reserved_until_ms == nil or less(r.reserved_until_ms, now()) or same(r.reserved_for, a[5])) and not (function() local found = {} if a[2] ~= nil then local pk = word(a[2]) local r = fetch(T.ff_lane_registry, pk) if r and same(r.lane_id, a[2]) and (r.state == 'paused' or r.state == 'disabled') then found[#found + 1] = pk end end return #found > 0 end)() then picked[#picked + 1] = pk end
       return #picked >= limit

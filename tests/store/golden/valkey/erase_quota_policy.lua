@@ -24,7 +24,7 @@ return {
       do
         local found = {}
         if b.quota_policy_id ~= nil then
-          each_row(I.i1p, uuid(b.quota_policy_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.quota_policy_id) then found[#found + 1] = pk end end)
+          each_row(I.operator_events_of, uuid(b.quota_policy_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.quota_policy_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do

@@ -119,7 +119,7 @@ return {
     do
       local found = {}
       if n.partition_key ~= nil and n.execution_id ~= nil then
-        each_row(I.i0J, int(n.partition_key) .. uuid(n.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and (r.state == 'pending' or r.state == 'active') then found[#found + 1] = pk end end)
+        each_row(I.waitpoints_of, int(n.partition_key) .. uuid(n.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and (r.state == 'pending' or r.state == 'active') then found[#found + 1] = pk end end)
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_waitpoint_pending, pk)

@@ -10,7 +10,7 @@ return {
       do
         local found = {}
         if b.job_id ~= nil then
-          each_row(I.i1p, uuid(b.job_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.job_id) then found[#found + 1] = pk end end)
+          each_row(I.operator_events_of, uuid(b.job_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.job_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do

@@ -5,7 +5,7 @@ return {
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
-      if not (r and same(r.version, a[4]) and (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and not (function() local found = {} if a[2] ~= nil and a[3] ~= nil then each_row(I.i0z, int(a[2]) .. uuid(a[3]), nil, nil, false, function(pk, r) if same(r.partition_key, a[2]) and same(r.upstream_eid, a[3]) and same(r.dep_state, 'unsatisfied') then found[#found + 1] = pk return true end end) end return #found > 0 end)()) then refuse(0) end
+      if not (r and same(r.version, a[4]) and (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and not (function() local found = {} if a[2] ~= nil and a[3] ~= nil then each_row(I.edges_out, int(a[2]) .. uuid(a[3]), nil, nil, false, function(pk, r) if same(r.partition_key, a[2]) and same(r.upstream_eid, a[3]) and same(r.dep_state, 'unsatisfied') then found[#found + 1] = pk return true end end) end return #found > 0 end)()) then refuse(0) end
       b, n = r, r
       do
         local found = {}
@@ -35,28 +35,28 @@ return {
       do
         local found = {}
         if b.partition_key ~= nil and b.execution_id ~= nil then
-          each_row(I.i0J, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.waitpoints_of, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         for _, pk in ipairs(found) do put(T.ff_waitpoint_pending, pk, false) end
       end
       do
         local found = {}
         if b.partition_key ~= nil and b.execution_id ~= nil then
-          each_row(I.i0M, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.signals_of, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         for _, pk in ipairs(found) do put(T.ff_signal, pk, false) end
       end
       do
         local found = {}
         if b.partition_key ~= nil and b.execution_id ~= nil then
-          each_row(I.i0P, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.signal_dedup_of, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         for _, pk in ipairs(found) do put(T.ff_signal_dedup, pk, false) end
       end
       do
         local found = {}
         if b.partition_key ~= nil and b.execution_id ~= nil then
-          each_row(I.i0Q, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.suspend_dedup_of, int(b.partition_key) .. uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         for _, pk in ipairs(found) do put(T.ff_suspend_dedup, pk, false) end
       end
@@ -98,7 +98,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1n, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.lease_events_of, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -111,7 +111,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1o, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.completion_events_of, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -124,7 +124,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1p, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.operator_events_of, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
@@ -137,7 +137,7 @@ return {
       do
         local found = {}
         if b.execution_id ~= nil then
-          each_row(I.i1m, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
+          each_row(I.signal_events_of, uuid(b.execution_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.execution_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do

@@ -25,7 +25,7 @@ return {
     do
       local found = {}
       if a[2] ~= nil then
-        each_row(I.i0X, uuid(a[2]), nil, nil, false, function(pk, r) if same(r.budget_id, a[2]) then found[#found + 1] = pk end end)
+        each_row(I.ledger_of_budget, uuid(a[2]), nil, nil, false, function(pk, r) if same(r.budget_id, a[2]) then found[#found + 1] = pk end end)
       end
       for _, pk in ipairs(found) do put(T.ff_budget_usage_by_exec, pk, false) end
     end

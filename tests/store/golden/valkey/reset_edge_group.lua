@@ -31,7 +31,7 @@ return {
     do
       local found = {}
       if n.partition_key ~= nil and n.downstream_eid ~= nil then
-        each_row(I.i0A, int(n.partition_key) .. uuid(n.downstream_eid), nil, nil, false, function(pk, r) if same(r.partition_key, n.partition_key) and same(r.downstream_eid, n.downstream_eid) and same(r.flow_id, n.flow_id) and same(r.dep_state, 'impossible') then found[#found + 1] = pk end end)
+        each_row(I.edges_in, int(n.partition_key) .. uuid(n.downstream_eid), nil, nil, false, function(pk, r) if same(r.partition_key, n.partition_key) and same(r.downstream_eid, n.downstream_eid) and same(r.flow_id, n.flow_id) and same(r.dep_state, 'impossible') then found[#found + 1] = pk end end)
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_edge, pk)

@@ -75,7 +75,7 @@ return {
     do
       local found = {}
       for _, k_execution_id in ipairs(a[18]) do
-        each_row(I.i1o, uuid(k_execution_id), nil, nil, false, function(pk, r) if contains(a[18], r.execution_id) and r.dispatched_at_ms == nil then found[#found + 1] = pk end end)
+        each_row(I.completion_events_of, uuid(k_execution_id), nil, nil, false, function(pk, r) if contains(a[18], r.execution_id) and r.dispatched_at_ms == nil then found[#found + 1] = pk end end)
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_completion_event, pk)

@@ -5,7 +5,7 @@ return {
     if limit <= 0 then return {} end
     local upto = now()
     if upto == nil then return {} end
-    each_row(I.i09, '', nil, int(upto), false, function(pk, r)
+    each_row(I.delayed, '', nil, int(upto), false, function(pk, r)
       if same(r.eligibility_state, 'not_eligible_until_time') then picked[#picked + 1] = pk end
       return #picked >= limit
     end)

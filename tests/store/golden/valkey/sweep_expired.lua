@@ -5,7 +5,7 @@ return {
     if limit <= 0 then return {} end
     local upto = now()
     if upto == nil then return {} end
-    each_row(I.i0a, '', nil, int(upto), false, function(pk, r)
+    each_row(I.leased, '', nil, int(upto), false, function(pk, r)
       if same(r.ownership_state, 'leased') and up_to(r.lease_expires_at_ms, now()) then picked[#picked + 1] = pk end
       return #picked >= limit
     end)

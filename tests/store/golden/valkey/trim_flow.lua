@@ -56,7 +56,7 @@ return {
       do
         local found = {}
         if b.flow_id ~= nil then
-          each_row(I.i1p, uuid(b.flow_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.flow_id) then found[#found + 1] = pk end end)
+          each_row(I.operator_events_of, uuid(b.flow_id), nil, nil, false, function(pk, r) if same(r.partition_key, b.partition_key) and same(r.execution_id, b.flow_id) then found[#found + 1] = pk end end)
         end
         local last
         for _, pk in ipairs(found) do
