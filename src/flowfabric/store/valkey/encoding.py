@@ -9,6 +9,7 @@ from uuid import UUID
 
 from flowfabric.ids import uuid_of
 from flowfabric.model.execution import UNREADABLE
+from flowfabric.store.port import Row
 from flowfabric.store.schema import Index, Table
 
 _HALF = 1 << 63
@@ -17,7 +18,7 @@ _UUIDS = ("uuid", "uuidtext")
 _NUMBERS = ("int", "auto")
 
 
-def stored(value: object) -> Any:
+def stored(value: object) -> object:
     """A value of a plan. A sequence is a list of values."""
     if value is None or type(value) is str or type(value) is bytes:
         return value
@@ -50,17 +51,17 @@ def part_of_key(kind: str, value: Any, *, descending: bool = False) -> bytes:
     return str(value).encode() + b"\0"
 
 
-def primary_key(table: Table, values: Sequence[Any]) -> bytes:
+def primary_key(table: Table, values: Sequence[object]) -> bytes:
     pairs = zip(table.key, values, strict=True)
     return b"".join(part_of_key(table.kinds[column], value) for column, value in pairs)
 
 
-def group_of(table: Table, index: Index, group: Sequence[Any]) -> bytes:
+def group_of(table: Table, index: Index, group: Sequence[object]) -> bytes:
     pairs = zip(index.group, group, strict=True)
     return b"".join(part_of_key(table.kinds[column], value) for column, value in pairs)
 
 
-def position_of(table: Table, index: Index, position: Sequence[Any], *, primary: bool) -> bytes:
+def position_of(table: Table, index: Index, position: Sequence[object], *, primary: bool) -> bytes:
     """The columns of an order. The keys of a table ascend, whatever index they serve."""
     return b"".join(
         part_of_key(
@@ -109,9 +110,7 @@ def decoders(table: Table, columns: Sequence[str]) -> list[Callable[[bytes], obj
     return [_DECODERS[table.kinds[column]] for column in columns]
 
 
-def decoded(
-    values: Sequence[bytes | None], readers: Sequence[Callable[[bytes], object]]
-) -> tuple[Any, ...]:
+def decoded(values: Sequence[bytes | None], readers: Sequence[Callable[[bytes], object]]) -> Row:
     return tuple(
         None if value is None else read(value) for value, read in zip(values, readers, strict=True)
     )

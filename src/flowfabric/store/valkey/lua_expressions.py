@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from flowfabric.plan import (
     Absent,
@@ -173,7 +172,7 @@ def names_key(guard: Guard, table: Table) -> bool:
     return isinstance(guard, Cond) and guard.op == "=" and guard.column in table.key
 
 
-def _prefix(key: Sequence[str], named: Mapping[str, Any]) -> list[str]:
+def _prefix(key: Sequence[str], named: Mapping[str, object]) -> list[str]:
     """The first columns of the key, as far as they are named."""
     found = []
     for column in key:
@@ -183,7 +182,7 @@ def _prefix(key: Sequence[str], named: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _index_for(table: Table, named: Mapping[str, Any]) -> Index | None:
+def _index_for(table: Table, named: Mapping[str, object]) -> Index | None:
     """An index over all rows whose groups are named."""
     return next(
         (

@@ -13,7 +13,7 @@ _FEW = 15
 _packer = msgpack.Packer(use_bin_type=False, autoreset=True)
 
 
-def packed(value: Any) -> bytes:
+def packed(value: object) -> bytes:
     data: bytes = _packer.pack(value)
     return data
 

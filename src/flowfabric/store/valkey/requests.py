@@ -19,10 +19,12 @@ from flowfabric.store.valkey.encoding import (
 from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.lua_schema import serves
 
+Request = list[object]
+"""What msgpack packs: texts, bytes, nulls, flags, numbers, and lists of them."""
 Simple = Get | GetAll | Scan | ScanAll | Tally
 
 
-def plan_request(plan: Plan) -> list[Any]:
+def plan_request(plan: Plan) -> Request:
     form = server_form(plan.form)
     values = list(map(stored, plan.values))
     for at in form.lists:
@@ -33,11 +35,11 @@ def plan_request(plan: Plan) -> list[Any]:
     return [form.name, *values]
 
 
-def _item(item: Sequence[Any], places: frozenset[int]) -> list[Any]:
+def _item(item: Sequence[Any], places: frozenset[int]) -> Request:
     return [stored_list(v) if at in places else stored(v) for at, v in enumerate(item)]
 
 
-def read_request(read: Simple) -> list[Any]:
+def read_request(read: Simple) -> Request:
     columns = read.columns
     if isinstance(read, Get | GetAll):
         table = TABLES[read.table]
@@ -61,17 +63,17 @@ def read_request(read: Simple) -> list[Any]:
     return ["scan", code, group, *_bounds(read), max(read.limit, 0), _shown(table.name, columns)]
 
 
-def _group(index: Index, named: Mapping[str, Any]) -> Any:
+def _group(index: Index, named: Mapping[str, object]) -> bytes:
     return group_of(TABLES[index.table], index, [named[column] for column in index.group])
 
 
-def _bounds(read: Scan) -> list[Any]:
+def _bounds(read: Scan) -> Request:
     index = INDEXES[read.index]
     table, primary = TABLES[index.table], serves(index) == "key"
-    after: Any = False
+    after: bytes | bool = False
     if read.after is not None:
         after = position_of(table, index, read.after, primary=primary)
-    upto: Any = False
+    upto: bytes | bool = False
     if read.upto is not None:
         upto = part_of_key(table.kinds[index.bound_column()], read.upto)
     return [after, upto]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -11,6 +10,7 @@ from flowfabric.store.port import AnyMatch, Condition, Find, Listed, Match, Row,
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.valkey.encoding import group_of, position_of, stored
 from flowfabric.store.valkey.lua_schema import serves
+from flowfabric.store.valkey.requests import Request
 
 PAGE = 1_000
 """A call keeps every other caller of the server waiting."""
@@ -24,7 +24,7 @@ class Found(Struct, frozen=True):
     hits: list[Row]
 
 
-Ask = Callable[[str, list[Any], tuple[str, ...]], Awaitable[Found]]
+Ask = Callable[[str, Request, tuple[str, ...]], Awaitable[Found]]
 
 
 async def find(ask: Ask, read: Find) -> list[Row]:
@@ -57,7 +57,7 @@ async def _whole(ask: Ask, read: Find, columns: tuple[str, ...], at: Mapping[str
 async def _in_order(ask: Ask, read: Find, columns: tuple[str, ...], at: Mapping[str, int]) -> Found:
     """Page by page, until there are enough."""
     order = INDEXES[read.index].order
-    position: Sequence[Any] | None = read.after
+    position: Sequence[object] | None = read.after
     examined, hits, last = 0, list[Row](), None
     while True:
         size = PAGE if read.examine is None else min(PAGE, read.examine - examined)
@@ -75,10 +75,10 @@ async def _in_order(ask: Ask, read: Find, columns: tuple[str, ...], at: Mapping[
 def _request(
     read: Find,
     columns: Sequence[str],
-    position: Sequence[Any] | None,
+    position: Sequence[object] | None,
     limit: int | None,
     examine: int | None,
-) -> list[Any]:
+) -> Request:
     index = INDEXES[read.index]
     table = TABLES[index.table]
     after: bytes | bool = False
@@ -97,14 +97,14 @@ def _request(
     ]
 
 
-def _group(index: Index, named: Mapping[str, Any]) -> bytes | bool:
+def _group(index: Index, named: Mapping[str, object]) -> bytes | bool:
     """False for all groups."""
     if index.group and not named:
         return False
     return group_of(TABLES[index.table], index, [named[column] for column in index.group])
 
 
-def _condition(condition: Condition, table: Table) -> list[list[Any]]:
+def _condition(condition: Condition, table: Table) -> list[Request]:
     match condition:
         case AnyMatch(matches=matches):
             return [_match(each, table) for each in matches]
@@ -115,6 +115,6 @@ def _condition(condition: Condition, table: Table) -> list[list[Any]]:
             return [_match(condition, table)]
 
 
-def _match(match: Match, table: Table) -> list[Any]:
+def _match(match: Match, table: Table) -> Request:
     is_number = table.kinds[match.column] in ("int", "auto")
     return [match.column, match.op, stored(match.value), is_number]

@@ -23,7 +23,7 @@ from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
 from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
-from flowfabric.store.valkey.requests import plan_request, read_request
+from flowfabric.store.valkey.requests import Request, Simple, plan_request, read_request
 from flowfabric.store.valkey.search import Found, find
 from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
 from flowfabric.store.wakeups import Topic, Wakeups
@@ -219,12 +219,12 @@ class ValkeyStore:
                 rows.append(next(answers))
         return Loaded(now, rows)
 
-    async def _load(self, requests: Sequence[Any]) -> tuple[int, list[Any]]:
+    async def _load(self, requests: Sequence[Request]) -> tuple[int, list[Any]]:
         request = packed([self._time(), requests])
         now, found = await (await self._connection()).load(request)
         return int(now), found
 
-    async def _find(self, index: str, request: list[Any], columns: tuple[str, ...]) -> Found:
+    async def _find(self, index: str, request: Request, columns: tuple[str, ...]) -> Found:
         _, (((examined,), last, *hits),) = await self._load([request])
         read = decoders(TABLES[INDEXES[index].table], columns)
         edge = decoded(last, read) if last else None
@@ -285,7 +285,7 @@ class ValkeyStore:
         return found
 
 
-def _sweep_request(plan: Plan, limit: int) -> list[Any]:
+def _sweep_request(plan: Plan, limit: int) -> Request:
     request = plan_request(plan)
     return [request[0], request, limit]
 
@@ -307,7 +307,7 @@ def _raised(outcome: Outcome) -> Answer:
     return outcome
 
 
-def _returned(form: Form, values: Sequence[Any]) -> Row:
+def _returned(form: Form, values: Sequence[bytes | None]) -> Row:
     names = [each if isinstance(each, str) else each.column for each in form.returning]
     return decoded(values, decoders(TABLES[form.steps[0].table], names))
 
@@ -318,7 +318,7 @@ def _rows(plan: Plan, rows: Sequence[Any]) -> list[Row]:
     return [_returned(plan.form, row[1:]) for row in rows]
 
 
-def _decoded(read: Any, rows: Sequence[Any]) -> list[Row]:
+def _decoded(read: Simple, rows: Sequence[Any]) -> list[Row]:
     table = read.table if hasattr(read, "table") else INDEXES[read.index].table
     readers = decoders(TABLES[table], read.columns or TABLES[table].names)
     if isinstance(read, Tally):
