@@ -108,10 +108,13 @@ class Results:
         self._found: dict[tuple[str, str], list[list[Measured]]] = {}
 
     def run(self, command: str, store: str) -> None:
-        """One round of a command, in a process of its own."""
+        """One round of a command, in a process of its own. One that fails has no figure."""
         argv = [sys.executable, "-m", "benchmarks", *command.split(), "--store", store, "--json"]
         print(f"{command} --store {store}", file=sys.stderr, flush=True)
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S)
+        if done.returncode != 0:
+            print(done.stderr[-2_000:], file=sys.stderr, flush=True)
+            return
         rows = [Measured(**json.loads(line)) for line in done.stdout.splitlines() if line]
         self._found.setdefault((command, store), []).append(rows)
 
