@@ -43,7 +43,7 @@ _DECLARED = (
     *_of(
         "ff_exec_core",
         executions=index("execution_id", "partition_key", primary=True),
-        unowned=index("created_at_ms, execution_id", "", *_UNOWNED),
+        unowned=index("created_at_ms, execution_id", "", *_UNOWNED, whole_if_free=True),
         suspended_executions=index(
             "created_at_ms, execution_id", "", _is("lifecycle_phase", "suspended")
         ),

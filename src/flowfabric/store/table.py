@@ -51,6 +51,8 @@ class Index(Struct, frozen=True):
     """Rows that satisfy `where`, in `order` within each `group`.
 
     A `primary` index is the table's key, and `served_by` names another index: neither is created.
+    With `whole_if_free`, a store whose index costs nothing while its columns keep their values
+    leaves `where` out of it; reads test it all the same.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Index(Struct, frozen=True):
     descending: tuple[str, ...] = ()
     primary: bool = False
     served_by: str = ""
+    whole_if_free: bool = False
 
     @property
     def is_created(self) -> bool:
@@ -102,7 +105,12 @@ IndexOf = Callable[[str, str], Index]
 
 
 def index(
-    order: str, group: str = "", *where: Cond, primary: bool = False, served_by: str = ""
+    order: str,
+    group: str = "",
+    *where: Cond,
+    primary: bool = False,
+    served_by: str = "",
+    whole_if_free: bool = False,
 ) -> IndexOf:
     """Columns are separated by commas; `desc` after one makes it descend."""
     parts = order.split(", ")
@@ -110,5 +118,5 @@ def index(
     descending = tuple(part.removesuffix(" desc") for part in parts if part.endswith(" desc"))
     groups = tuple(group.split(", ")) if group else ()
     return lambda name, table: Index(
-        name, table, columns, groups, where, descending, primary, served_by
+        name, table, columns, groups, where, descending, primary, served_by, whole_if_free
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from flowfabric.plan import Cond
 from flowfabric.store.schema import INDEXES, TABLES, Column, Index, Table
 
@@ -91,8 +93,13 @@ _PG_STORAGE = {
 
 def sqlite_schema() -> str:
     statements = [*(_sqlite_table(t) for t in TABLES.values()), SQLITE_CLOCK]
-    statements += [index_statement(i) for i in INDEXES.values() if i.is_created]
+    statements += [_sqlite_index(i) for i in INDEXES.values() if i.is_created]
     return "".join(f"{s};\n\n" for s in statements)
+
+
+def _sqlite_index(index: Index) -> str:
+    """An update of other columns does not touch an index without a condition."""
+    return index_statement(replace(index, where=()) if index.whole_if_free else index)
 
 
 def _sqlite_table(table: Table) -> str:

@@ -17,7 +17,7 @@ from flowfabric.store.port import (
     columns_of,
 )
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
+from flowfabric.store.sql.ddl import index_name, index_order, index_predicate, whole_order
 
 _UNBOUNDED = 2**63 - 1
 
@@ -76,7 +76,8 @@ def find_sql(read: Find, parameter: Parameter, *, keeps_order: bool = False) -> 
     """The first matches among the examined rows, then the last of the examined rows.
 
     The inner limit keeps the planner from moving the conditions into the walk. `keeps_order`: the
-    dialect returns rows in the order of a subquery, and would sort them again if asked to.
+    dialect is SQLite's. It returns rows in the order of a subquery, and would sort them again if
+    asked to; it is told which index to walk, since it may take another with the same columns.
     """
     index = INDEXES[read.index]
     table = TABLES[index.table]
@@ -88,7 +89,8 @@ def find_sql(read: Find, parameter: Parameter, *, keeps_order: bool = False) -> 
         (tests if read.is_in_order else wanted).append(behind)
     wanted += [_holds(condition, table, parameter) for condition in read.matches]
     walk = index_order(result) if read.is_in_order else whole_order(index)
-    walked = f"FROM {table.name}{_where(tests)} ORDER BY {walk}"
+    named = f" INDEXED BY {index_name(index)}" if keeps_order and index.is_created else ""
+    walked = f"FROM {table.name}{named}{_where(tests)} ORDER BY {walk}"
     bound = f" LIMIT {_UNBOUNDED if read.examine is None else read.examine:d}"
     shown = ", ".join(read.columns)
     order = "" if keeps_order and read.is_in_order else f" ORDER BY {index_order(result)}"
@@ -102,7 +104,7 @@ def find_sql(read: Find, parameter: Parameter, *, keeps_order: bool = False) -> 
     if read.is_in_order:
         by = ", ".join(read.by)
         place = f"({by}) = (SELECT {by} {walked} LIMIT 1 OFFSET {read.examine - 1:d})"
-        last = f"SELECT false AS hit, {shown} FROM {table.name}{_where([*tests, place])}"
+        last = f"SELECT false AS hit, {shown} FROM {table.name}{named}{_where([*tests, place])}"
     return f"SELECT * FROM ({found}) AS f UNION ALL SELECT * FROM ({last}) AS l"
 
 

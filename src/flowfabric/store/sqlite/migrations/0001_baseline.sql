@@ -673,7 +673,7 @@ CREATE TABLE ff_clock (
     latest_ms INTEGER NOT NULL
 );
 
-CREATE INDEX ff_exec_core_unowned_idx ON ff_exec_core (created_at_ms, execution_id) WHERE ownership_state != 'leased' AND ownership_state != 'lease_expired_reclaimable';
+CREATE INDEX ff_exec_core_unowned_idx ON ff_exec_core (created_at_ms, execution_id);
 
 CREATE INDEX ff_exec_core_suspended_executions_idx ON ff_exec_core (created_at_ms, execution_id) WHERE lifecycle_phase = 'suspended';
 
