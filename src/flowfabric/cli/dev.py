@@ -29,6 +29,7 @@ from flowfabric.observe import sentry
 from flowfabric.sdk.app import App
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import Parked
+from flowfabric.sdk.task_registry import TaskRegistry
 
 T = TypeVar("T")
 POLL_S = 0.2
@@ -189,7 +190,10 @@ async def run_until_pipe_closes(app: App, wanted: worker.WorkerOptions, end: int
 
 
 async def _serve_api(app: App) -> None:
-    await serve_dev_api(await app.engine())
+    """The tasks are registered before the API is announced, so that they can be submitted to."""
+    engine = await app.engine()
+    await TaskRegistry(app).add(engine)
+    await serve_dev_api(engine)
 
 
 def child_main(target: str, url: str | None, concurrency: int, end: int) -> int:
