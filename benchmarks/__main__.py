@@ -1,5 +1,5 @@
 """`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`,
-and `python -m benchmarks capacity --rate R`, which computes
+and `python -m benchmarks capacity --rate R` and `cell-simulation`, which compute
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from benchmarks import (
     bulk_cancel,
     capabilities,
     capacity,
+    cell_simulation,
     costs,
     enqueue,
     find,
@@ -93,6 +94,9 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 def main() -> None:
     if sys.argv[1:2] == [capacity.NAME]:
         capacity.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == [cell_simulation.NAME]:
+        cell_simulation.main(sys.argv[2:])
         return
     if sys.argv[1:2] == [speed_page.NAME]:
         speed_page.main(sys.argv[2:])
