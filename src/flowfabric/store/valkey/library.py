@@ -13,7 +13,7 @@ from flowfabric.store.schema import TABLES
 from flowfabric.store.valkey.lua_forms import form_lua
 from flowfabric.store.valkey.lua_schema import schema_lua
 
-PARTS = ("state", "values", "rows", "indexes", "calls", "reads")
+PARTS = ("state", "values", "rows", "indexes", "calls", "reads", "search")
 """Files of the folder `lua`, in the order in which they build on each other."""
 _MARK = "DIGEST"
 _HEAD = "#!lua name=ff_DIGEST\n"

@@ -56,27 +56,33 @@ def read_request(read: Simple) -> Request:
         groups = [group_of(table, index, group) for group in read.groups]
         return ["scans", code, groups, max(read.limit, 0), _shown(table.name, columns)]
     if isinstance(read, Tally):
-        whole = bool(index.group) and not read.group
-        group = False if whole else _group(index, read.group)
-        return ["tally", code, group, max(read.limit, 0), list(columns)]
-    group = _group(index, read.group)
-    return ["scan", code, group, *_bounds(read), max(read.limit, 0), _shown(table.name, columns)]
+        return ["tally", code, group_named(index, read.group), max(read.limit, 0), list(columns)]
+    one = _one_group(index, read.group)
+    return ["scan", code, one, *_bounds(read), max(read.limit, 0), _shown(table.name, columns)]
 
 
-def _group(index: Index, named: Mapping[str, object]) -> bytes:
+def group_named(index: Index, named: Mapping[str, object]) -> bytes | bool:
+    """False for all groups."""
+    return False if index.group and not named else _one_group(index, named)
+
+
+def _one_group(index: Index, named: Mapping[str, object]) -> bytes:
     return group_of(TABLES[index.table], index, [named[column] for column in index.group])
 
 
 def _bounds(read: Scan) -> Request:
     index = INDEXES[read.index]
-    table, primary = TABLES[index.table], serves(index) == "key"
-    after: bytes | bool = False
-    if read.after is not None:
-        after = position_of(table, index, read.after, primary=primary)
     upto: bytes | bool = False
     if read.upto is not None:
-        upto = part_of_key(table.kinds[index.bound_column()], read.upto)
-    return [after, upto]
+        upto = part_of_key(TABLES[index.table].kinds[index.bound_column()], read.upto)
+    return [behind(index, read.after), upto]
+
+
+def behind(index: Index, position: Sequence[object] | None) -> bytes | bool:
+    """False for the beginning."""
+    if position is None:
+        return False
+    return position_of(TABLES[index.table], index, position, primary=serves(index) == "key")
 
 
 def _shown(table: str, columns: tuple[str, ...]) -> list[str]:

@@ -1,107 +1,118 @@
-"""Searches: requests to the server, page by page, and the rows that they find."""
+"""Searches: calls of a bounded length to the server, and the rows that they find together."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from flowfabric.store.port import AnyMatch, Condition, Find, Listed, Match, Row, columns_of
-from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.valkey.encoding import group_of, position_of, stored
+from flowfabric.store.schema import INDEXES, TABLES, Table
+from flowfabric.store.valkey.encoding import decoded, decoders, stored
 from flowfabric.store.valkey.lua_schema import serves
-from flowfabric.store.valkey.requests import Request
+from flowfabric.store.valkey.requests import Request, behind, group_named
 
-PAGE = 1_000
-"""A call keeps every other caller of the server waiting."""
+ENTRIES = 1_000
+"""Entries of indexes that a call visits: it keeps every other caller of the server waiting."""
+_PARTS = {"int": "int", "auto": "int", "uuid": "uuid", "uuidtext": "uuid"}
 
-
-class Found(Struct, frozen=True):
-    """How many rows were examined, the last of them, and those that match."""
-
-    examined: int
-    last: Row | None
-    hits: list[Row]
+Ask = Callable[[Sequence[Request]], Awaitable[Sequence[Any]]]
 
 
-Ask = Callable[[str, Request, tuple[str, ...]], Awaitable[Found]]
+async def find_all(ask: Ask, reads: Sequence[Find]) -> list[list[Row]]:
+    """The rows of each search, as the first call and those that go on from it find them.
+
+    A row that moves from an index that is read whole to one that is not is found in one of them:
+    an index that one call read whole is read again with each call that goes on in another.
+    """
+    walks = [_Walk(read) for read in reads]
+    while unfinished := [walk for walk in walks if not walk.is_over]:
+        asked = unfinished + [walk for walk in walks if walk.is_read_again]
+        entries = max(ENTRIES // len(asked), 1)
+        answers = await ask([walk.request(entries) for walk in asked])
+        for walk, answer in zip(asked, answers, strict=True):
+            walk.take(answer)
+    return [walk.rows() for walk in walks]
 
 
-async def find(ask: Ask, read: Find) -> list[Row]:
-    index = INDEXES[read.index]
-    matched = (column for condition in read.matches for column in columns_of(condition))
-    columns = tuple(dict.fromkeys((*read.columns, *read.by, *index.order, *matched)))
-    at = {column: place for place, column in enumerate(columns)}
+class _Walk:
+    """How far a search has come in its index."""
 
-    def place(row: Row) -> Row:
-        return tuple(row[at[column]] for column in read.by)
+    def __init__(self, read: Find) -> None:
+        index = INDEXES[read.index]
+        assert serves(index) != "groups", f"{read.index}: an index without entries of its own"
+        self._read, self._index = read, index
+        matched = (column for condition in read.matches for column in columns_of(condition))
+        self._columns = tuple(dict.fromkeys((*read.columns, *read.by, *index.order, *matched)))
+        self._decoders = decoders(TABLES[index.table], self._columns)
+        self._at = {column: place for place, column in enumerate(self._columns)}
+        self._hits: dict[Row, Row] = {}
+        self._examined, self._calls = 0, 0
+        self._last: Any = None
+        self._cursor: Any = False
+        self.is_over = read.examine is not None and read.examine <= 0
 
-    def is_behind(row: Row) -> bool:
-        if read.after is None:
+    @property
+    def is_read_again(self) -> bool:
+        return self.is_over and self._read.examine is None and self._calls == 1
+
+    def request(self, entries: int) -> Request:
+        read, table = self._read, TABLES[self._index.table]
+        after = behind(self._index, read.after) if read.is_in_order else False
+        missing = read.limit - len(self._hits) if read.is_in_order and read.limit > 0 else None
+        left = None if read.examine is None else read.examine - self._examined
+        return [
+            "find",
+            self._index.name,
+            group_named(self._index, read.group),
+            after,
+            read.is_in_order and read.descending,
+            [_condition(each, table) for each in read.matches],
+            list(self._columns),
+            False if missing is None else missing,
+            False if left is None else left,
+            entries,
+            False if self.is_over else self._cursor,
+        ]
+
+    def take(self, answer: Sequence[Any]) -> None:
+        (examined,), cursor, last, *hits = answer
+        if self.is_over:
+            self._add(hits)
+            if cursor:
+                self._calls += 1
+            return
+        self._calls += 1
+        self._examined += int(examined)
+        self._cursor = cursor
+        self._last = last or self._last
+        self._add(hits)
+        is_full = self._read.is_in_order and 0 < self._read.limit <= len(self._hits)
+        self.is_over = not cursor or is_full or self._examined == self._read.examine
+
+    def _add(self, hits: Sequence[Any]) -> None:
+        for hit in hits:
+            row = decoded(hit, self._decoders)
+            self._hits[self._place(row)] = row
+
+    def rows(self) -> list[Row]:
+        read = self._read
+        places = sorted(filter(self._is_behind, self._hits), reverse=read.descending)
+        found = [self._shown(self._hits[place], is_hit=True) for place in places[: read.limit]]
+        if not self._last or self._examined != read.examine:
+            return found
+        return [*found, self._shown(decoded(self._last, self._decoders), is_hit=False)]
+
+    def _place(self, row: Row) -> Row:
+        return tuple(row[self._at[column]] for column in self._read.by)
+
+    def _is_behind(self, place: Row) -> bool:
+        after = self._read.after
+        if after is None:
             return True
-        return place(row) < read.after if read.descending else place(row) > read.after
+        return place < after if self._read.descending else place > after
 
-    found = await (_in_order if read.is_in_order else _whole)(ask, read, columns, at)
-    hits = sorted(filter(is_behind, found.hits), key=place, reverse=read.descending)
-    rows: list[Row] = [(True, *(row[at[c]] for c in read.columns)) for row in hits[: read.limit]]
-    if found.last is None or read.examine is None or found.examined < read.examine:
-        return rows
-    return [*rows, (False, *(found.last[at[c]] for c in read.columns))]
-
-
-async def _whole(ask: Ask, read: Find, columns: tuple[str, ...], at: Mapping[str, int]) -> Found:
-    """Every row up to the bound; the index has another order than the result."""
-    return await ask(read.index, _request(read, columns, None, None, read.examine), columns)
-
-
-async def _in_order(ask: Ask, read: Find, columns: tuple[str, ...], at: Mapping[str, int]) -> Found:
-    """Page by page, until there are enough."""
-    order = INDEXES[read.index].order
-    position: Sequence[object] | None = read.after
-    examined, hits, last = 0, list[Row](), None
-    while True:
-        size = PAGE if read.examine is None else min(PAGE, read.examine - examined)
-        missing = read.limit - len(hits) if read.limit else None
-        request = _request(read, columns, position, missing, size)
-        page = await ask(read.index, request, columns)
-        examined, hits, last = examined + page.examined, hits + page.hits, page.last or last
-        is_over = page.examined < size or examined == read.examine
-        is_full = 0 < read.limit <= len(hits)
-        if is_over or is_full or page.last is None:
-            return Found(examined, last, hits)
-        position = [page.last[at[column]] for column in order]
-
-
-def _request(
-    read: Find,
-    columns: Sequence[str],
-    position: Sequence[object] | None,
-    limit: int | None,
-    examine: int | None,
-) -> Request:
-    index = INDEXES[read.index]
-    table = TABLES[index.table]
-    after: bytes | bool = False
-    if position is not None:
-        after = position_of(table, index, position, primary=serves(index) == "key")
-    return [
-        "find",
-        index.name,
-        _group(index, read.group),
-        after,
-        read.is_in_order and read.descending,
-        [_condition(each, table) for each in read.matches],
-        list(columns),
-        limit if limit is not None else False,
-        examine if examine is not None else False,
-    ]
-
-
-def _group(index: Index, named: Mapping[str, object]) -> bytes | bool:
-    """False for all groups."""
-    if index.group and not named:
-        return False
-    return group_of(TABLES[index.table], index, [named[column] for column in index.group])
+    def _shown(self, row: Row, *, is_hit: bool) -> Row:
+        return (is_hit, *(row[self._at[column]] for column in self._read.columns))
 
 
 def _condition(condition: Condition, table: Table) -> list[Request]:
@@ -110,7 +121,9 @@ def _condition(condition: Condition, table: Table) -> list[Request]:
             return [_match(each, table) for each in matches]
         case Listed(column=column, index=name, group=group):
             index = INDEXES[name]
-            return [[column, "listed", name, _group(index, group)]]
+            assert index.order[0] == column, f"{name}: its order does not begin with {column}"
+            part = _PARTS.get(table.kinds[column], "word")
+            return [[column, "listed", name, group_named(index, group), part]]
         case Match():
             return [_match(condition, table)]
 

@@ -24,11 +24,14 @@ from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import Request, Simple, plan_request, read_request
-from flowfabric.store.valkey.search import Found, find
+from flowfabric.store.valkey.search import find_all
 from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
 from flowfabric.store.wakeups import Topic, Wakeups
 
-PAGE = 1_000
+PAGE, PAGE_BYTES = 500, 1_048_576
+"""A part of a table ends at whichever comes first."""
+COUNTED = 1_000
+"""Rows that a call counts: it keeps every other caller of the server waiting."""
 EACH, ALL = "each", "all"
 """Plans of a call on their own, or all of them or none."""
 _SEED_BYTES = 32
@@ -206,45 +209,47 @@ class ValkeyStore:
     # ---- reads
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
+        finds = [read for read in reads if isinstance(read, Find)]
+        found = await find_all(self._ask, finds)
+        counted = [await self._count(read) for read in reads if isinstance(read, Count)]
         simple = [read for read in reads if not isinstance(read, Find | Count)]
-        now, found = await self._load([read_request(read) for read in simple])
-        answers = iter(_decoded(read, rows) for read, rows in zip(simple, found, strict=True))
-        rows: list[list[Row]] = []
-        for read in reads:
-            if isinstance(read, Find):
-                rows.append(await find(self._find, read))
-            elif isinstance(read, Count):
-                rows.append(await self._count(read))
-            else:
-                rows.append(next(answers))
-        return Loaded(now, rows)
+        now, loaded = await self._load([read_request(read) for read in simple])
+        decoded_rows = [_decoded(read, rows) for read, rows in zip(simple, loaded, strict=True)]
+        answers = {"find": iter(found), "count": iter(counted), "simple": iter(decoded_rows)}
+        return Loaded(now, [next(answers[_kind(read)]) for read in reads])
 
     async def _load(self, requests: Sequence[Request]) -> tuple[int, list[Any]]:
         request = packed([self._time(), requests])
         now, found = await (await self._connection()).load(request)
         return int(now), found
 
-    async def _find(self, index: str, request: Request, columns: tuple[str, ...]) -> Found:
-        _, (((examined,), last, *hits),) = await self._load([request])
-        read = decoders(TABLES[INDEXES[index].table], columns)
-        edge = decoded(last, read) if last else None
-        return Found(int(examined), edge, [decoded(hit, read) for hit in hits])
+    async def _ask(self, requests: Sequence[Request]) -> list[Any]:
+        _, found = await self._load(requests)
+        return found
 
     async def _count(self, read: Count) -> list[Row]:
         counts: Counter[Row] = Counter()
-        async for rows in self._pages(read.table, read.columns):
-            counts.update(rows)
+        readers = decoders(TABLES[read.table], read.columns)
+        last: Any = False
+        while last is not None:
+            request: Request = ["count", read.table, last, COUNTED, list(read.columns)]
+            _, ((last, *groups),) = await self._load([request])
+            for *values, n in groups:
+                counts[decoded(values, readers)] += int(n)
         return [(*values, n) for values, n in counts.items()]
 
-    async def _pages(self, table: str, columns: Sequence[str]) -> AsyncIterator[list[Row]]:
-        read, after = decoders(TABLES[table], columns), False
+    async def rows_of(
+        self, table: str, columns: Sequence[str], after: bytes | None = None
+    ) -> AsyncIterator[list[Row]]:
+        """The rows behind a key, in parts of bounded size."""
+        readers, last = decoders(TABLES[table], columns), after or False
         while True:
-            request = ["page", table, after, PAGE, list(columns)]
+            request: Request = ["part", table, last, PAGE, list(columns), PAGE_BYTES]
             _, (rows,) = await self._load([request])
-            yield [decoded(row[:-1], read) for row in rows]
-            if len(rows) < PAGE:
+            if not rows:
                 return
-            after = rows[-1][-1]
+            yield [decoded(row[:-1], readers) for row in rows]
+            last = rows[-1][-1]
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         table = TABLES[channel]
@@ -280,9 +285,15 @@ class ValkeyStore:
         found: dict[str, list[Row]] = {}
         for table in tables:
             found[table] = []
-            async for rows in self._pages(table, TABLES[table].names):
+            async for rows in self.rows_of(table, TABLES[table].names):
                 found[table] += rows
         return found
+
+
+def _kind(read: Read) -> str:
+    if isinstance(read, Find):
+        return "find"
+    return "count" if isinstance(read, Count) else "simple"
 
 
 def _sweep_request(plan: Plan, limit: int) -> Request:

@@ -29,74 +29,7 @@ local function scan(read, found)
   end)
 end
 
--- Conditions of a search: alternatives of { column, operator, value, is a number }
-
-local function is_met(value, condition)
-  local op, given = condition[2], condition[3]
-  if value == nil then return false end
-  if op == 'in' then return contains(given, value) end
-  if op == 'starts' then return sub(value, 1, #given) == given end
-  if op == 'contains' then return string.find(value, given, 1, true) ~= nil end
-  if op == '=' then return value == given end
-  local below, above
-  if condition[4] then
-    below, above = less(value, given), less(given, value)
-  else
-    below, above = value < given, given < value
-  end
-  if op == '<' then return below end
-  if op == '<=' then return not above end
-  if op == '>' then return above end
-  return not below
-end
-
-local function all_met(row, conditions)
-  for _, alternatives in ipairs(conditions) do
-    local holds = false
-    for _, each in ipairs(alternatives) do
-      if each[2] == 'listed' then
-        holds = row[each[1]] ~= nil and each.values[row[each[1]]] == true
-      else
-        holds = is_met(row[each[1]], each)
-      end
-      if holds then break end
-    end
-    if not holds then return false end
-  end
-  return true
-end
-
-local function with_lists(conditions)
-  for _, alternatives in ipairs(conditions) do
-    for _, each in ipairs(alternatives) do
-      if each[2] == 'listed' then
-        local values, ix = {}, I[each[3]]
-        each_row(ix, each[4], nil, nil, false, function(_, row)
-          if row[each[1]] ~= nil then values[row[each[1]]] = true end
-        end)
-        each.values = values
-      end
-    end
-  end
-  return conditions
-end
-
 local READS = {
-  -- The number of examined rows, the last of them, and those that match
-  find = function(read)
-    local ix, group, after, back = I[read[2]], read[3], read[4], read[5]
-    local conditions, columns = with_lists(read[6]), read[7]
-    local limit, examine = read[8], read[9]
-    local found, examined, last = { false, false }, 0, nil
-    each_row(ix, group or nil, after or nil, nil, back, function(pk, row)
-      examined, last = examined + 1, pk
-      if all_met(row, conditions) then found[#found + 1] = shown(ix.t, pk, columns) end
-      return (limit and #found - 2 >= limit) or (examine and examined >= examine)
-    end)
-    found[1] = { digits(examined) }
-    if last then found[2] = shown(ix.t, last, columns) end
-    return found
-  end,
   get = function(read)
     local t, found = T[read[2]], {}
     for _, pk in ipairs(read[3]) do
