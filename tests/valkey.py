@@ -24,6 +24,11 @@ def new_store(clock: Clock) -> ValkeyStore:
     return ValkeyStore(Options("127.0.0.1", server().port, f"test-{next(_CELLS)}"), clock=clock)
 
 
+def new_url() -> str:
+    """A cell that is empty."""
+    return server().url_of(f"test-{next(_CELLS)}")
+
+
 def stop() -> None:
     while _running:
         _running.pop().stop()

@@ -34,7 +34,7 @@ SUSPENDED, WAITPOINT = UUID(int=0xA << 64 | 0x8 << 60), UUID(int=0xB << 64 | 0x8
 LEASED, DELAYED, BUSY = (UUID(int=n << 64 | 0x8 << 60) for n in (0xC, 0xD, 0xE))
 WAITPOINT_KEY = f"wpk:{WAITPOINT}"
 AT = 1_794_846_500_000
-both = pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+both = pytest.mark.parametrize("kind", ["sqlite", "postgres", "valkey"])
 Rows = list[dict[str, Any]]
 POLICY_DEFAULTS: dict[str, object] = {
     "priority": 0,

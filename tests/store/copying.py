@@ -8,6 +8,7 @@ from uuid import UUID
 from flowfabric.connect.transfer import open_destination
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES, Column, Table
+from tests import valkey
 from tests.postgres import database
 
 LAST_NUMBER = 5_000
@@ -17,6 +18,8 @@ def new_url(kind: str, name: str, folder: Path) -> str:
     """A database that does not exist yet, or is empty."""
     if kind == "postgres":
         return database(f"copy_{name}")
+    if kind == "valkey":
+        return valkey.new_url()
     return f"sqlite:///{folder / name}.db"
 
 

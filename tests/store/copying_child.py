@@ -10,6 +10,7 @@ import sys
 from flowfabric.connect.transfer import copy_database
 from flowfabric.store import transfer
 from flowfabric.store.transfer import Step
+from flowfabric.store.valkey import transfer as valkey_transfer
 
 
 def main(source: str, destination: str, reports: int, rows: int) -> None:
@@ -22,6 +23,7 @@ def main(source: str, destination: str, reports: int, rows: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     transfer.PAGE_ROWS = rows
+    valkey_transfer.LOCK_S, valkey_transfer.ASK_EVERY_S = 0.5, 0.1
     asyncio.run(copy_database(source, destination, report))
 
 

@@ -31,7 +31,17 @@ from tests.patience import patience
 from tests.postgres import database
 from tests.store.copying import LAST_NUMBER, a_value, fill, new_url
 
-DIRECTIONS = [("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite")]
+DIRECTIONS = [
+    ("sqlite", "postgres"),
+    ("postgres", "sqlite"),
+    ("sqlite", "sqlite"),
+    ("sqlite", "valkey"),
+    ("valkey", "sqlite"),
+    ("postgres", "valkey"),
+    ("valkey", "postgres"),
+    ("valkey", "valkey"),
+]
+KINDS = ["sqlite", "postgres", "valkey"]
 both_ways = pytest.mark.parametrize(("source", "destination"), DIRECTIONS)
 ROWS = 41
 PATIENCE_S = 60.0
@@ -138,7 +148,7 @@ async def running(url: str) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_leased_execution_is_named(kind: str, tmp_path: Path) -> None:
     src, dst = new_url(kind, "from", tmp_path), new_url("sqlite", "to", tmp_path)
     await fill(src, 0)
@@ -187,7 +197,7 @@ async def test_live_workers_and_loops_on_postgres_are_named(tmp_path: Path) -> N
             await copy_database(src, dst, ignored)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_destination_with_rows_is_refused(kind: str, tmp_path: Path) -> None:
     src, dst = new_url("sqlite", "from", tmp_path), new_url(kind, "to", tmp_path)
     await fill(src, 2)
@@ -278,8 +288,17 @@ async def events(url: str) -> dict[str, list[Any]]:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
-@both_ways
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(
+    ("source", "destination"),
+    [
+        ("sqlite", "postgres"),
+        ("postgres", "sqlite"),
+        ("sqlite", "valkey"),
+        ("valkey", "postgres"),
+        ("valkey", "sqlite"),
+    ],
+)
 async def test_a_hundred_thousand_executions(source: str, destination: str, tmp_path: Path) -> None:
     """Memory stays flat: pages are bounded in rows and bytes."""
     src, dst = new_url(source, "from", tmp_path), new_url(destination, "to", tmp_path)

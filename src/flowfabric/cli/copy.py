@@ -17,7 +17,7 @@ from flowfabric.cli.text import Json, plural, print_json, show
 from flowfabric.connect.transfer import copy_database
 from flowfabric.store.transfer import Step
 
-URLS = "sqlite:///path, a path or postgresql://host/database"
+URLS = "sqlite:///path, a path, postgresql://host/database or valkey://host/cell"
 
 
 def run(

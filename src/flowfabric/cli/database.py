@@ -19,7 +19,9 @@ from flowfabric.errors import ConfigError
 
 URL_VARIABLE, TOKEN_VARIABLE = "FF_URL", "FF_TOKEN"
 OLD_VARIABLE = "FLOWFABRIC_DB"
-ACCEPTED = "sqlite:///path, a path, postgresql://host/database or http://host:port"
+ACCEPTED = (
+    "sqlite:///path, a path, postgresql://host/database, valkey://host/cell or http://host:port"
+)
 T = TypeVar("T")
 E = TypeVar("E", bound=EngineProtocol)
 

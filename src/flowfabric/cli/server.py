@@ -40,8 +40,8 @@ def run(
         typer.Option(
             "--db",
             metavar="URL",
-            help="sqlite:///path, a path or postgresql://host/database; else FF_BACKEND and "
-            "the variables of the store, else FF_URL.",
+            help="sqlite:///path, a path, postgresql://host/database or valkey://host/cell; else "
+            "FF_BACKEND and the variables of the store, else FF_URL.",
         ),
     ] = None,
 ) -> int:

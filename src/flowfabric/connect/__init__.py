@@ -117,8 +117,8 @@ async def connect(
     settings: Settings | None = None,
     **tuning: Any,
 ) -> EngineProtocol:
-    """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with
-    background loops running.
+    """`memory://`, `sqlite:///file.db`, a plain path, `postgresql://host/database` or
+    `valkey://host/cell`, with background loops running.
 
     `http://host:port` is the engine of a server, which has its own loops; it takes a `token`.
 
@@ -168,7 +168,8 @@ async def ensure_signing_key(engine: LocalEngineProtocol, kid: str, secret_hex: 
 def _check_store_url(url: object, further: str = "") -> None:
     if not isinstance(url, str) or not url or is_http(url):
         raise ConfigError(
-            f"url: {further}sqlite:///path, a file path or postgresql://host/database is accepted"
+            f"url: {further}sqlite:///path, a file path, postgresql://host/database or "
+            "valkey://host/cell is accepted"
         )
 
 
@@ -199,6 +200,6 @@ async def look_at_store(url: str) -> Engine:
     if url == "memory://":
         raise ConfigError(
             "url: memory:// is visible to its own process only; "
-            "use sqlite:///path or postgresql://host/database"
+            "use sqlite:///path, postgresql://host/database or valkey://host/cell"
         )
     return Engine(ReadOnlySqlite(parse_target(sqlite_path(url))))

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from flowfabric.connect.postgres import postgres_options
 from flowfabric.connect.urls import is_http, is_postgres, is_server, is_valkey, sqlite_path
+from flowfabric.connect.valkey import needs_libraries, valkey_options
 from flowfabric.errors import ConfigError, FlowFabricError
 from flowfabric.store import transfer
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sqlite.transfer import SqliteSide
 from flowfabric.store.sqlite.uri import parse_target
 from flowfabric.store.transfer import Activity, Database, Destination, Report
+
+if TYPE_CHECKING:
+    from flowfabric.store.valkey.options import Options
 
 
 class CopyRefused(FlowFabricError):
@@ -33,6 +38,8 @@ async def copy_database(source_url: str, destination_url: str, report: Report) -
     if _file_of(source_url) == _file_of(destination_url):
         raise ConfigError("DST: expected another database than SRC")
     async with open_source(source_url) as source, open_destination(destination_url) as destination:
+        if (begun := await source.unfinished_source()) is not None:
+            raise CopyRefused(f"{source.shown} is an unfinished copy of {begun}; copy that one")
         _check_paused(source.shown, await transfer.activity(source))
         resumed = await _begin(source, destination)
         rows = await transfer.copy_tables(source, destination, report)
@@ -106,18 +113,28 @@ async def open_destination(url: str) -> AsyncIterator[Destination]:
 
 
 def _file_of(url: str) -> str:
+    if is_valkey(url):
+        return valkey_options(url).shown
     return url if is_server(url) or is_http(url) else parse_target(sqlite_path(url)).key
 
 
 async def _open(url: str, *, is_new: bool) -> Destination:
-    if is_http(url) or is_valkey(url) or url == "memory://":
+    if is_http(url) or url == "memory://":
         raise ConfigError(
-            "url: sqlite:///path, a path or postgresql://host/database is accepted; a copy reads "
-            "and writes files and Postgres only"
+            "url: sqlite:///path, a path, postgresql://host/database or valkey://host/cell is "
+            "accepted; a copy reads and writes databases that last"
         )
+    if is_valkey(url):
+        return await _open_valkey(valkey_options(url), is_new=is_new)
     if not is_postgres(url):
         return SqliteSide(parse_target(sqlite_path(url)), is_new=is_new)
     options = postgres_options(url)
     from flowfabric.store.postgres.transfer import PostgresSide
 
     return await PostgresSide.open(options, is_new=is_new)
+
+
+async def _open_valkey(options: Options, *, is_new: bool) -> Destination:
+    with needs_libraries():
+        from flowfabric.store.valkey.transfer import ValkeySide
+    return await ValkeySide.open(options, is_new=is_new)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from flowfabric.connect.postgres import POSTGRES_LOOPS
@@ -79,20 +79,27 @@ class ValkeyBackend:
     ) -> Engine:
         """Opens the cell of valkey://[user:password@]host:6379/CELL, which needs no migration."""
         options = valkey_options(url)
-        try:
+        with needs_libraries():
             from flowfabric.store.valkey.store import ValkeyStore
-        except ModuleNotFoundError as error:
-            if error.name not in ("glide", "msgpack"):
-                raise
-            raise ConfigError(
-                "Valkey needs two more libraries: pip install 'flowfabric[valkey]'"
-            ) from None
         store = ValkeyStore(options, clock=clock)
         try:
             return valkey_engine(await store.open(), settings)
         except BaseException:
             await store.close()
             raise
+
+
+@contextmanager
+def needs_libraries() -> Iterator[None]:
+    """Imports in it say what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("glide", "msgpack"):
+            raise
+        raise ConfigError(
+            "Valkey needs two more libraries: pip install 'flowfabric[valkey]'"
+        ) from None
 
 
 def valkey_options(url: str) -> Options:

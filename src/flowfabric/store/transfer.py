@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import Corruption
+from flowfabric.errors import Corruption, Unavailable
 from flowfabric.model.execution import UNREADABLE
 from flowfabric.store.port import Read, Row, Scan
 from flowfabric.store.schema import TABLES, Table
@@ -55,13 +55,13 @@ class Database(Protocol):
     async def numbers(self) -> dict[str, int]:
         """The last number that each table of events has drawn."""
 
+    async def unfinished_source(self) -> str | None:
+        """The source of the copy that has begun here and not ended."""
+
     async def close(self) -> None: ...
 
 
 class Destination(Database, Protocol):
-    async def unfinished_source(self) -> str | None:
-        """The source of the copy that has begun here and not ended."""
-
     async def begin(self, source: str) -> None: ...
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
@@ -102,6 +102,14 @@ class TableState(Struct, frozen=True):
 
 
 Report = Callable[[Step], None]
+
+
+def unfinished(shown: str, source: str, whole: str) -> Unavailable:
+    """The error for a database that a copy or an import has not ended. `whole` is what to drop."""
+    return Unavailable(
+        f"unfinished copy: {shown} has only a part of {source}; run the same `flowfabric copy` or "
+        f"`flowfabric import` again to continue, or drop {whole} to begin again"
+    )
 
 
 async def activity(database: Database) -> Activity:

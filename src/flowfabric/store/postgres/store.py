@@ -31,6 +31,7 @@ from flowfabric.store.postgres.poller import Poller
 from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.postgres.server_clock import ServerClock
 from flowfabric.store.postgres.sweeps import CommittedAndSwept, can_share_statement
+from flowfabric.store.postgres.unfinished import check_whole
 from flowfabric.store.postgres.user_transaction import BoundStore
 from flowfabric.store.postgres.vacuum import VACUUM_SETTINGS, Vacuum
 from flowfabric.store.schema import OUTBOXES, TABLES
@@ -98,6 +99,7 @@ class PostgresStore:
             if check:
                 with link.timeout:
                     await check_schema(first)
+                    await check_whole(first, self.options)
         except BaseException as error:
             link.drop()
             raise as_engine_error(error) from error

@@ -13,6 +13,7 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.errors import as_engine_error
 from flowfabric.store.postgres.migrate import check_schema, migrate
 from flowfabric.store.postgres.reader import decode_rows, run_reads
+from flowfabric.store.postgres.unfinished import unfinished_source
 from flowfabric.store.schema import Table
 from flowfabric.store.sql.ddl import PG_TYPES
 from flowfabric.store.transfer import (
@@ -95,10 +96,7 @@ class PostgresSide:
         return found
 
     async def unfinished_source(self) -> str | None:
-        if await self._db.fetchval("SELECT to_regclass($1)", MARK) is None:
-            return None
-        found = await self._db.fetchval(f"SELECT source FROM {MARK}")
-        return None if found is None else str(found)
+        return await unfinished_source(self._db)
 
     async def begin(self, source: str) -> None:
         async with self._db.transaction():

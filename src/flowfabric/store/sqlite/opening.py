@@ -17,6 +17,7 @@ from flowfabric.errors import (
 )
 from flowfabric.store.sqlite.errors import as_engine_error, code_of, is_bad_text, is_busy
 from flowfabric.store.sqlite.uri import ConnectionSettings, Target, connect
+from flowfabric.store.transfer import MARK, unfinished
 
 _READONLY, _CORRUPT, _CANTOPEN, _NOTADB = 8, 11, 14, 26
 READ_SETTINGS = ConnectionSettings(wal=False)
@@ -35,6 +36,14 @@ def check_not_foreign(db: sqlite3.Connection, shown: str) -> None:
 def has_table(db: sqlite3.Connection, name: str) -> bool:
     sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
     return db.execute(sql, (name,)).fetchone() is not None
+
+
+def check_whole(db: sqlite3.Connection, shown: str) -> None:
+    """A database that is being copied has only some of the rows."""
+    if not has_table(db, MARK):
+        return
+    for (source,) in db.execute(f"SELECT source FROM {MARK}").fetchall():
+        raise unfinished(shown, source, "the file")
 
 
 def cannot_open(error: Exception, what: str, backend_kind: str = "transport") -> EngineError:

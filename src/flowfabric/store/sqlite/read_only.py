@@ -15,7 +15,12 @@ from flowfabric.store.clock import system_clock
 from flowfabric.store.port import Loaded, Read, Row
 from flowfabric.store.sqlite.change_watcher import ChangeWatcher
 from flowfabric.store.sqlite.errors import SQLITE_ERRORS, read_tolerantly
-from flowfabric.store.sqlite.opening import READ_SETTINGS, cannot_read, connect_read_only
+from flowfabric.store.sqlite.opening import (
+    READ_SETTINGS,
+    cannot_read,
+    check_whole,
+    connect_read_only,
+)
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.uri import Target
 from flowfabric.store.wakeups import Wakeups
@@ -30,6 +35,16 @@ def require_file(target: Target) -> Target:
     return target
 
 
+def _connected(target: Target) -> sqlite3.Connection:
+    db = connect_read_only(target)
+    try:
+        check_whole(db, target.shown)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
 class ReadOnlySqlite:
     """Answers reads from one connection and refuses every change."""
 
@@ -42,7 +57,7 @@ class ReadOnlySqlite:
         self._target = require_file(target)
         self._lock = threading.Lock()
         self._watcher: ChangeWatcher | None = None
-        self._db = self._guarded(lambda: connect_read_only(target))
+        self._db = self._guarded(lambda: _connected(target))
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """One call at a time: a read may be a transaction of several statements."""

@@ -38,7 +38,7 @@ from flowfabric.store.sqlite.jobs import (
     SweepOnce,
 )
 from flowfabric.store.sqlite.migrate import migrate
-from flowfabric.store.sqlite.opening import cannot_open
+from flowfabric.store.sqlite.opening import cannot_open, check_whole
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.uri import (
     ConnectionSettings,
@@ -144,6 +144,7 @@ class SqliteStore:
                 self.migrated = retry_while_busy(
                     lambda: migrate(db, self.target.shown, self.clock())
                 )
+                check_whole(db, self.target.shown)
             except SQLITE_ERRORS as error:
                 text = f"cannot migrate {self.target.shown}"
                 raise cannot_open(error, text, "protocol") from error

@@ -16,6 +16,7 @@ _HALF = 1 << 63
 _ALL = (1 << 64) - 1
 _UUIDS = ("uuid", "uuidtext")
 _NUMBERS = ("int", "auto")
+_INT_BYTES, _UUID_BYTES = 8, 16
 
 
 def stored(value: object) -> object:
@@ -54,6 +55,23 @@ def part_of_key(kind: str, value: Any, *, descending: bool = False) -> bytes:
 def primary_key(table: Table, values: Sequence[object]) -> bytes:
     pairs = zip(table.key, values, strict=True)
     return b"".join(part_of_key(table.kinds[column], value) for column, value in pairs)
+
+
+def values_of_key(table: Table, key: bytes) -> Row:
+    """The values that `primary_key` has encoded."""
+    found: list[object] = []
+    for column in table.key:
+        kind = table.kinds[column]
+        if kind in _NUMBERS:
+            part, key = key[:_INT_BYTES], key[_INT_BYTES:]
+            found.append(int.from_bytes(part, "big") - _HALF)
+        elif kind in _UUIDS:
+            part, key = key[:_UUID_BYTES], key[_UUID_BYTES:]
+            found.append(_uuid(part))
+        else:
+            part, _, key = key.partition(b"\0")
+            found.append(part.decode())
+    return tuple(found)
 
 
 def group_of(table: Table, index: Index, group: Sequence[object]) -> bytes:

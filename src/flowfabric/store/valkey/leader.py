@@ -17,12 +17,12 @@ log = logging.getLogger("flowfabric.loops")
 TTL_S = 8.0
 ASK_EVERY_S = 2.0
 ANSWER_S = 2.0
-_TAKE = (
+TAKE = (
     "local held = redis.call('GET', KEYS[1]) "
     "if held and held ~= ARGV[1] then return 0 end "
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
 )
-_GIVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+GIVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
 class Election:
@@ -51,7 +51,7 @@ class Election:
         if connection is not None:
             with suppress(EngineError, TimeoutError):
                 async with asyncio.timeout(ANSWER_S):
-                    await connection.command("EVAL", _GIVE, "1", self._key, self.me)
+                    await connection.command("EVAL", GIVE, "1", self._key, self.me)
             await connection.close()
 
     async def _ask(self) -> bool | None:
@@ -62,7 +62,7 @@ class Election:
                 if self._connection is None:
                     self._connection = await Connection.open(self._options)
                 won = await self._connection.command(
-                    "EVAL", _TAKE, "1", self._key, self.me, str(int(TTL_S * 1_000))
+                    "EVAL", TAKE, "1", self._key, self.me, str(int(TTL_S * 1_000))
                 )
         except (EngineError, TimeoutError) as error:
             log.debug("the election of the loop leader failed", exc_info=error)

@@ -247,7 +247,7 @@ class _FormRenderer:
         yield "local row = {"
         given = dict(row)
         for column in table.columns:
-            if column.kind == "auto":
+            if column.kind == "auto" and column.name not in given:
                 yield f"  {column.name} = next_number(T.{table.name}),"
             elif column.name in given:
                 value = self._x.value(given[column.name], items=items)

@@ -26,6 +26,7 @@ from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import Request, Simple, plan_request, read_request
 from flowfabric.store.valkey.search import find_all
 from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
+from flowfabric.store.valkey.unfinished import check_whole
 from flowfabric.store.wakeups import Topic, Wakeups
 
 PAGE, PAGE_BYTES = 500, 1_048_576
@@ -59,13 +60,17 @@ class ValkeyStore:
 
     # ---- opening
 
-    async def open(self) -> ValkeyStore:
-        """Checks the server, and learns what it promises."""
+    async def open(self, *, is_whole: bool = True) -> ValkeyStore:
+        """Checks the server, and learns what it promises. A copy into the cell has ended, if it is
+        to be whole.
+        """
         connection = await self._connection()
         check_version(await connection.info())
         settings = await connection.settings()
         check_policy(settings)
         self.durability = durability(settings)
+        if is_whole:
+            await check_whole(connection, self.options)
         return self
 
     async def _connection(self) -> Connection:
