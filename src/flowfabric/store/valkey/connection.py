@@ -3,72 +3,84 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from glide import (
-    AdvancedGlideClientConfiguration,
-    AdvancedGlideClusterClientConfiguration,
-    GlideClient,
-    GlideClientConfiguration,
-    GlideClusterClient,
-    GlideClusterClientConfiguration,
-    GlideError,
-    Logger,
-    LogLevel,
-    NodeAddress,
-    PubSubMsg,
-    RequestError,
-    ServerCredentials,
-)
-from glide import ClosingError as Closed
-from glide import TimeoutError as CallTimeout
+from glide import GlideClusterClient, GlideError, RequestError, SlotKeyRoute, SlotType
 
-from flowfabric.errors import TimedOut, TransportError
+from flowfabric.errors import ConfigError, TransportError
+from flowfabric.store.valkey.client import Client, Told, opened
+from flowfabric.store.valkey.errors import as_engine_error, is_elsewhere, unreachable
 from flowfabric.store.valkey.library import library
 from flowfabric.store.valkey.options import Options
-from flowfabric.store.valkey.server_checks import SETTINGS
+from flowfabric.store.valkey.replication import NO_REPLICA, Confirming
+from flowfabric.store.valkey.server_checks import (
+    SETTINGS,
+    UNCONFIRMED,
+    check_replicas,
+    durability,
+    facts,
+    replicas_of,
+)
 
-log = logging.getLogger("flowfabric.valkey")
-
-Logger.init(LogLevel.OFF)  # its lines go to standard error; the errors it logs are raised as well
-CALL_TIMEOUT_MS = 10_000
-CONNECT_TIMEOUT_MS = 5_000
+SEARCH_S = 10.0
+"""A cell that moves to another server is looked for so long."""
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.01, 0.5
 _UNKNOWN_FUNCTION = "Function not found"
-_FULL = "OOM"
-Client = GlideClient | GlideClusterClient
-Told = Callable[[bytes], None]
 
 
 class Connection:
     """Loads the library when the server does not know it."""
 
-    def __init__(self, client: Client, options: Options) -> None:
-        self._client, self._prefix = client, options.prefix
+    def __init__(self, client: Client, options: Options, confirming: Confirming | None) -> None:
+        self._client, self._confirming, self._doubts = client, confirming, 0
+        self._keys = options.declared
+        self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
 
     @classmethod
     async def open(cls, options: Options, told: Told | None = None) -> Connection:
         try:
-            return cls(await _client(options, told), options)
+            client = await opened(options, told)
         except (GlideError, OSError) as error:
-            raise as_engine_error(error) from error
+            raise unreachable(error, options.shown) from error
+        made = cls(client, options, None)
+        if options.replicated:
+            try:
+                made._confirming = Confirming(await opened(options, None), options)
+                made._confirming.learn(await made.info("persistence"))
+            except (GlideError, OSError, TransportError) as error:
+                await made.close()
+                raise unreachable(error, options.shown) from error
+        return made
 
     async def commit(self, request: bytes) -> Any:
-        return await self._call(library().commit, request)
+        if self._confirming is None:
+            return await self._call(library().commit, request)
+        try:
+            return await self._confirmed(self._confirming, library().commit_at, request)
+        except TransportError as error:
+            self._doubts += error.doubtful
+            raise
 
     async def load(self, request: bytes) -> Any:
-        return await self._call(library().load, request)
+        """What shows the outcome of a commit in doubt is confirmed as well."""
+        if self._confirming is None or not self._doubts:
+            return await self._call(library().load, request)
+        doubts = self._doubts
+        found = await self._confirmed(self._confirming, library().load_at, request)
+        self._doubts -= doubts
+        return found
 
     async def command(self, *parts: str) -> Any:
+        """Answered by the primary of the cell."""
         try:
-            return await self._client.custom_command(list(parts))
+            return await self._sent(parts)
         except GlideError as error:
             raise as_engine_error(error) from error
 
-    async def info(self) -> str:
-        found = await self.command("INFO", "server")
-        return str(_text(next(iter(found.values())) if isinstance(found, dict) else found))
+    async def info(self, section: str) -> dict[str, str]:
+        return facts(await self.command("INFO", section))
 
     async def settings(self) -> dict[str, str]:
         """The server's settings; empty where it does not show them."""
@@ -76,84 +88,61 @@ class Connection:
             found = await self.command("CONFIG", "GET", *SETTINGS)
         except TransportError:
             return {}
-        if found and isinstance(next(iter(found.values())), dict):  # of a cluster, per node
-            found = next(iter(found.values()))
         return {_text(name): _text(value) for name, value in found.items()}
 
     async def close(self) -> None:
         await self._client.close()
+        if self._confirming is not None:
+            await self._confirming.close()
 
     async def _call(self, function: str, request: bytes) -> Any:
-        try:
+        return await self._found(lambda: self._client.fcall(function, self._keys, [request]))
+
+    async def _confirmed(self, confirming: Confirming, function: str, request: bytes) -> Any:
+        return await self._found(lambda: confirming.call(function, request))
+
+    async def _found(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeats what a server refused because it does not have the cell, or has no library."""
+        until, pause = time.monotonic() + SEARCH_S, FIRST_PAUSE_S
+        while True:
             try:
-                return await self._client.fcall(function, [self._prefix], [request])
-            except RequestError as error:
-                if _UNKNOWN_FUNCTION not in str(error):
-                    raise
-            await self._client.function_load(library().text, replace=True)
-            return await self._client.fcall(function, [self._prefix], [request])
-        except GlideError as error:
-            raise as_engine_error(error) from error
+                try:
+                    return await call()
+                except RequestError as error:
+                    if _UNKNOWN_FUNCTION not in str(error):
+                        raise
+                await self._sent(("FUNCTION", "LOAD", "REPLACE", library().text))
+                return await call()
+            except GlideError as error:
+                if not is_elsewhere(error) or time.monotonic() + pause > until:
+                    raise as_engine_error(error) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE_S)
 
-
-async def _client(options: Options, told: Told | None) -> Client:
-    addresses = [NodeAddress(options.host, options.port)]
-    credentials = None
-    if options.password:
-        credentials = ServerCredentials(options.password, options.user or None)
-    channel = f"{options.prefix}:W"
-
-    def heard(message: PubSubMsg, _: object) -> None:
-        data = message.message
-        if told is not None:
-            told(data if isinstance(data, bytes) else data.encode())
-
-    if options.cluster:
-        cluster = GlideClusterClientConfiguration
-        return await GlideClusterClient.create(
-            cluster(
-                addresses,
-                options.tls,
-                credentials,
-                request_timeout=CALL_TIMEOUT_MS,
-                pubsub_subscriptions=None
-                if told is None
-                else cluster.PubSubSubscriptions(
-                    {cluster.PubSubChannelModes.Exact: {channel}}, heard, None
-                ),
-                advanced_config=AdvancedGlideClusterClientConfiguration(CONNECT_TIMEOUT_MS),
-            )
-        )
-    single = GlideClientConfiguration
-    return await GlideClient.create(
-        single(
-            addresses,
-            options.tls,
-            credentials,
-            request_timeout=CALL_TIMEOUT_MS,
-            pubsub_subscriptions=None
-            if told is None
-            else single.PubSubSubscriptions(
-                {single.PubSubChannelModes.Exact: {channel}}, heard, None
-            ),
-            advanced_config=AdvancedGlideClientConfiguration(CONNECT_TIMEOUT_MS),
-        )
-    )
+    async def _sent(self, parts: Sequence[str]) -> Any:
+        if isinstance(self._client, GlideClusterClient):
+            return await self._client.custom_command(list(parts), self._route)
+        return await self._client.custom_command(list(parts))
 
 
 def _text(value: bytes | str) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def as_engine_error(error: BaseException) -> Exception:
-    text = str(error)[:500]
-    if isinstance(error, CallTimeout | asyncio.TimeoutError):
-        return TimedOut("valkey call", f"no answer within {CALL_TIMEOUT_MS} ms")
-    if isinstance(error, RequestError):
-        if _FULL in text:
-            detail = "the server's memory is full, and nothing was written; raise maxmemory"
-            return TransportError("valkey", detail, backend_kind="full")
-        return TransportError("valkey", text, backend_kind="protocol")
-    if isinstance(error, Closed):
-        return TransportError("valkey", text)
-    return TransportError("valkey", text, doubtful=True)
+async def promised(
+    connection: Connection,
+    options: Options,
+    settings: Mapping[str, str],
+    try_it: Callable[[], Awaitable[None]],
+) -> str:
+    """What the store loses at most; refused when a promise that was asked for cannot be kept."""
+    replication = await connection.info("replication")
+    if options.replicated:
+        check_replicas(replication, options.shown)
+        try:
+            await try_it()
+        except TransportError as error:
+            if NO_REPLICA not in str(error):
+                raise
+            raise ConfigError(UNCONFIRMED) from error
+    return durability(settings, replicas=replicas_of(replication), is_replicated=options.replicated)

@@ -18,7 +18,19 @@ PARTS = ("state", "values", "rows", "indexes", "calls", "reads", "search")
 _MARK = "DIGEST"
 _HEAD = "#!lua name=ff_DIGEST\n"
 _REGISTER = """
+local function commit_at(keys, args)
+  local place = redis.call('INFO', 'replication')
+  return { place, commit(keys, args) }
+end
+local function load_at(keys, args)
+  local found = load(keys, args)
+  local place, T = redis.call('INFO', 'replication'), keys[1] .. ':T'
+  redis.call('SET', T, redis.call('GET', T) or '0')
+  return { place, found }
+end
 server.register_function('ff_commit_DIGEST', commit)
+server.register_function('ff_commit_at_DIGEST', commit_at)
+server.register_function('ff_load_at_DIGEST', load_at)
 server.register_function{function_name='ff_load_DIGEST', callback=load, flags={'no-writes'}}
 """
 
@@ -29,6 +41,9 @@ class Library(Struct, frozen=True):
     text: str
     commit: str
     load: str
+    commit_at: str
+    load_at: str
+    """These two write, and answer as well where in the history of the server that was."""
 
 
 class ServerForm(Struct, frozen=True):
@@ -53,7 +68,8 @@ def lua_text(*parts: str) -> str:
 def library() -> Library:
     text = f"{_HEAD}{lua_text(*PARTS)}{schema_lua()}{_REGISTER}"
     digest = _digest(text)
-    return Library(text.replace(_MARK, digest), f"ff_commit_{digest}", f"ff_load_{digest}")
+    names = (f"ff_{each}_{digest}" for each in ("commit", "load", "commit_at", "load_at"))
+    return Library(text.replace(_MARK, digest), *names)
 
 
 @cache

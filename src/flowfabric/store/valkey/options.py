@@ -12,7 +12,13 @@ from flowfabric.errors import ConfigError
 SCHEMES = ("valkey", "valkeys")
 PORT = 6379
 _CELL = re.compile(r"[A-Za-z0-9_.:-]{1,100}\Z")
-_ACCEPTED = "valkey://[user:password@]host:6379/CELL, valkeys:// for TLS, ?cluster=1 for a cluster"
+_ACCEPTED = (
+    "valkey://[user:password@]host:6379/CELL, valkeys:// for TLS, ?cluster=1 for a cluster, "
+    "?durability=replicated, ?ca=FILE with valkeys://"
+)
+SERVER, REPLICATED = "server", "replicated"
+DURABILITIES = (SERVER, REPLICATED)
+"""What the settings of the server promise, or that of a replica as well."""
 
 
 class Options(Struct, frozen=True):
@@ -25,10 +31,27 @@ class Options(Struct, frozen=True):
     password: str = ""
     tls: bool = False
     cluster: bool = False
+    replicated: bool = False
+    """A commit is answered when a replica has it in its append file."""
+    ca: str = ""
+    """A file with the certificates that sign the server's, in place of the system's."""
 
     @property
     def prefix(self) -> str:
         return f"{{{self.cell}}}"
+
+    @property
+    def channel(self) -> str:
+        return f"{self.prefix}:W"
+
+    @property
+    def declared(self) -> list[str]:
+        """The keys that a call names: the prefix, and where there is a cluster one more.
+
+        Neither exists, so a server refuses the call while the keys of the slot move to another one
+        by one; it would see one part of the cell.
+        """
+        return [self.prefix, f"{self.prefix}:"] if self.cluster else [self.prefix]
 
     @property
     def shown(self) -> str:
@@ -53,18 +76,31 @@ def options_of(url: str) -> Options:
     cell = unquote(parts.path.strip("/")) or "default"
     if not _CELL.match(cell):
         raise ConfigError("url: the cell has letters, digits and any of _ . : -, at most 100")
-    query = parse_qs(parts.query, keep_blank_values=True)
-    if unknown := sorted(set(query) - {"cluster"}):
+    query = {name: found[-1] for name, found in parse_qs(parts.query, True).items()}
+    if unknown := sorted(set(query) - {"cluster", "durability", "ca"}):
         raise ConfigError(f"url: {unknown[0]} is not known; {_ACCEPTED}")
-    cluster = query.get("cluster", ["0"])[-1]
+    cluster = query.get("cluster", "0")
     if cluster not in ("0", "1"):
         raise ConfigError("url: cluster: 0 or 1 is accepted")
+    tls, ca = parts.scheme == "valkeys", query.get("ca", "")
+    if ca and not tls:
+        raise ConfigError("url: ca: only valkeys:// uses certificates")
     return Options(
         parts.hostname,
         port,
         cell,
         unquote(parts.username or ""),
         unquote(parts.password or ""),
-        parts.scheme == "valkeys",
+        tls,
         cluster == "1",
+        is_replicated(query.get("durability", SERVER)),
+        ca,
     )
+
+
+def is_replicated(durability: str) -> bool:
+    if durability not in DURABILITIES:
+        raise ConfigError(
+            f"durability: {' or '.join(DURABILITIES)} is accepted, not {durability!r}"
+        )
+    return durability == REPLICATED

@@ -18,14 +18,14 @@ from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.single_flight import seen
 from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
-from flowfabric.store.valkey.connection import Connection
+from flowfabric.store.valkey.connection import Connection, promised
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
 from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
 from flowfabric.store.valkey.requests import Request, Simple, plan_request, read_request
 from flowfabric.store.valkey.search import find_all
-from flowfabric.store.valkey.server_checks import check_policy, check_version, durability
+from flowfabric.store.valkey.server_checks import check_policy, check_version
 from flowfabric.store.valkey.unfinished import check_whole
 from flowfabric.store.wakeups import Topic, Wakeups
 
@@ -65,13 +65,17 @@ class ValkeyStore:
         to be whole.
         """
         connection = await self._connection()
-        check_version(await connection.info())
+        check_version(await connection.command("INFO", "server"))
         settings = await connection.settings()
         check_policy(settings)
-        self.durability = durability(settings)
+        self.durability = await promised(connection, self.options, settings, self._try)
         if is_whole:
             await check_whole(connection, self.options)
         return self
+
+    async def _try(self) -> None:
+        """A commit of nothing, which waits as any other does."""
+        await self._commit(EACH, (), ())
 
     async def _connection(self) -> Connection:
         if self._closed:

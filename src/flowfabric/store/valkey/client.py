@@ -1,0 +1,105 @@
+"""Clients of the driver for one server or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from glide import (
+    AdvancedGlideClientConfiguration,
+    AdvancedGlideClusterClientConfiguration,
+    GlideClient,
+    GlideClientConfiguration,
+    GlideClusterClient,
+    GlideClusterClientConfiguration,
+    Logger,
+    LogLevel,
+    NodeAddress,
+    PubSubMsg,
+    ServerCredentials,
+    TlsAdvancedConfiguration,
+)
+
+from flowfabric.errors import ConfigError
+from flowfabric.store.valkey.errors import CALL_TIMEOUT_MS
+from flowfabric.store.valkey.options import Options
+
+Logger.init(LogLevel.OFF)  # its lines go to standard error; the errors it logs are raised as well
+CONNECT_TIMEOUT_MS = 5_000
+Client = GlideClient | GlideClusterClient
+Told = Callable[[bytes], None]
+
+
+async def opened(options: Options, told: Told | None) -> Client:
+    """`told` hears what is published to the cell."""
+    return await (_of_cluster if options.cluster else _of_server)(options, told)
+
+
+async def _of_cluster(options: Options, told: Told | None) -> GlideClusterClient:
+    made = GlideClusterClientConfiguration
+    heard = None
+    if told is not None:
+        sharded = {made.PubSubChannelModes.Sharded: {options.channel}}
+        heard = made.PubSubSubscriptions(sharded, _listener(told), None)
+    return await GlideClusterClient.create(
+        made(
+            _addresses(options),
+            options.tls,
+            _credentials(options),
+            request_timeout=CALL_TIMEOUT_MS,
+            pubsub_subscriptions=heard,
+            advanced_config=AdvancedGlideClusterClientConfiguration(
+                CONNECT_TIMEOUT_MS, tls_config=_tls(options)
+            ),
+        )
+    )
+
+
+async def _of_server(options: Options, told: Told | None) -> GlideClient:
+    made = GlideClientConfiguration
+    heard = None
+    if told is not None:
+        exact = {made.PubSubChannelModes.Exact: {options.channel}}
+        heard = made.PubSubSubscriptions(exact, _listener(told), None)
+    return await GlideClient.create(
+        made(
+            _addresses(options),
+            options.tls,
+            _credentials(options),
+            request_timeout=CALL_TIMEOUT_MS,
+            pubsub_subscriptions=heard,
+            advanced_config=AdvancedGlideClientConfiguration(
+                CONNECT_TIMEOUT_MS, tls_config=_tls(options)
+            ),
+        )
+    )
+
+
+def _listener(told: Told) -> Callable[[PubSubMsg, object], None]:
+    def heard(message: PubSubMsg, _: object) -> None:
+        data = message.message
+        told(data if isinstance(data, bytes) else data.encode())
+
+    return heard
+
+
+def _addresses(options: Options) -> list[NodeAddress]:
+    return [NodeAddress(options.host, options.port)]
+
+
+def _credentials(options: Options) -> ServerCredentials | None:
+    if not options.password:
+        return None
+    return ServerCredentials(options.password, options.user or None)
+
+
+def _tls(options: Options) -> TlsAdvancedConfiguration | None:
+    if not options.ca:
+        return None
+    try:
+        found = Path(options.ca).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"url: ca: {options.ca}: {error.strerror or error}") from None
+    if b"BEGIN CERTIFICATE" not in found:
+        raise ConfigError(f"url: ca: {options.ca}: a file of certificates in PEM is accepted")
+    return TlsAdvancedConfiguration(root_pem_cacerts=found)

@@ -1,0 +1,100 @@
+"""Errors of the driver and of the server as FlowFabric errors."""
+
+from __future__ import annotations
+
+import asyncio
+
+from glide import ClosingError, GlideError, RequestError
+from glide import ConnectionError as Lost
+from glide import TimeoutError as CallTimeout
+
+from flowfabric.errors import ConfigError, TransportError
+
+CALL_TIMEOUT_MS = 10_000
+UNKNOWN = "whether the change was made is not known"
+KINDS = {
+    "OOM": "full",
+    "LOADING": "busy_loading",
+    "BusyLoading": "busy_loading",
+    "BUSY": "busy_loading",
+    "MASTERDOWN": "cluster",
+    "CLUSTERDOWN": "cluster",
+    "TRYAGAIN": "cluster",
+    "TryAgain": "cluster",
+    "READONLY": "cluster",
+    "ReadOnly": "cluster",
+    "MOVED": "cluster",
+    "Moved": "cluster",
+    "ASK": "cluster",
+    "Script attempted to access a non local key": "cluster",
+    "NOAUTH": "auth",
+    "WRONGPASS": "auth",
+    "AuthenticationFailed": "auth",
+    "NOPERM": "auth",
+}
+"""What the server's words mean. It has refused the call, and nothing was written."""
+FULL = "the server's memory is full, and nothing was written; raise maxmemory"
+RIGHTS = "the user has too few rights; docs/valkey.md lists those that are needed"
+_DEMOTED = "UNBLOCKED"
+_NO_PRIMARY = "No primary node found"
+_NOT_SENT = "ConnectionNotFoundForRoute"
+_SHOWN = 500
+
+
+def as_engine_error(error: BaseException) -> Exception:
+    """A call that has no answer may have been applied: the engine asks the store what became of
+    it.
+    """
+    if isinstance(error, CallTimeout | asyncio.TimeoutError):
+        return TransportError(
+            "valkey",
+            f"no answer within {CALL_TIMEOUT_MS} ms; {UNKNOWN}",
+            backend_kind="timeout",
+            doubtful=True,
+        )
+    text = " ".join(str(error)[:_SHOWN].split())
+    if _NOT_SENT in text:
+        return TransportError("valkey", f"no server has the cell now ({text})")
+    if isinstance(error, Lost) or _DEMOTED in text:
+        return TransportError("valkey", f"connection lost ({text}); {UNKNOWN}", doubtful=True)
+    kind = kind_of(error)
+    if isinstance(error, RequestError):
+        return TransportError("valkey", _detail(text, kind), backend_kind=kind or "protocol")
+    if isinstance(error, ClosingError):  # the connection was not opened
+        return TransportError(
+            "valkey", _detail(text, kind), backend_kind="auth" if kind == "auth" else "transport"
+        )
+    return TransportError("valkey", text, doubtful=isinstance(error, GlideError | OSError))
+
+
+def unreachable(error: BaseException, shown: str) -> Exception:
+    """For a connection that was not opened. It contains no password."""
+    if isinstance(error, ConfigError):
+        return error
+    text = " ".join(str(error)[:_SHOWN].split())
+    if kind_of(error) == "auth":
+        what = RIGHTS if "NOPERM" in text else "the server refused this user or password"
+        return TransportError("valkey", f"{shown}: {what}", backend_kind="auth")
+    if _NO_PRIMARY in text:
+        return ConfigError(f"{shown}: the server is a replica; name its primary")
+    return TransportError("valkey", f"cannot reach {shown}: {text}")
+
+
+def kind_of(error: BaseException) -> str | None:
+    text = str(error)[:_SHOWN]
+    return next((kind for word, kind in KINDS.items() if word in text), None)
+
+
+def is_elsewhere(error: BaseException) -> bool:
+    """Refused by a server that does not have the cell, or does not have it yet."""
+    if isinstance(error, CallTimeout) or not isinstance(error, RequestError):
+        return False
+    if isinstance(error, Lost):
+        return _NOT_SENT in str(error)
+    return kind_of(error) in ("cluster", "busy_loading")
+
+
+def _detail(text: str, kind: str | None) -> str:
+    if kind == "full":
+        return FULL
+    return f"{RIGHTS}: {text}" if "NOPERM" in text else text
