@@ -105,7 +105,9 @@ def main() -> None:
         prog="benchmarks", description="Measure FlowFabric on this machine."
     )
     parser.add_argument("scenario", choices=sorted((*SCENARIOS, peers.NAME)))
-    parser.add_argument("--store", choices=("sqlite", "memory", "postgres"), default="sqlite")
+    parser.add_argument(
+        "--store", choices=("sqlite", "memory", "postgres", "valkey"), default="sqlite"
+    )
     parser.add_argument(
         "--workload",
         choices=sorted(PEER_WORKLOADS),
@@ -133,8 +135,8 @@ def main() -> None:
 
 
 def _loop_factory(store: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """On Postgres all run on uvloop, as the peers do; on SQLite the event loop has little work."""
-    if store != "postgres" or find_spec("uvloop") is None:
+    """On a server all run on uvloop, as the peers do; on SQLite the event loop has little work."""
+    if store not in ("postgres", "valkey") or find_spec("uvloop") is None:
         return None
     import uvloop
 

@@ -14,6 +14,7 @@ import asyncpg
 
 from benchmarks.raw import PAYLOAD, RawLives
 from benchmarks.raw_postgres import RawPostgresLives
+from benchmarks.raw_valkey import RawValkeyLives
 from flowfabric import (
     CreateExecutionArgs,
     Engine,
@@ -23,10 +24,14 @@ from flowfabric import (
     SqliteBackend,
     memory_engine,
 )
+from flowfabric.connect import ValkeyBackend
 from flowfabric.testing.postgres import PostgresServer
+from flowfabric.testing.valkey import ValkeyServer
 
 LANE = "bench"
 BULK = 1_000
+APPEND_FILE = ("--appendonly", "yes", "--appendfsync", "everysec")
+"""As Valkey advises it for work that must outlive the server."""
 
 
 class Rival(Protocol):
@@ -55,6 +60,10 @@ async def opened(
                 await new_database(server, "engine"), migrate=True, settings=settings
             )
             opening: OpenRival = partial(_raw_postgres, server)
+        elif store == "valkey":
+            cells = stack.enter_context(ValkeyServer(*APPEND_FILE, folder=Path()))
+            engine = await ValkeyBackend.connect(cells.url, settings=settings)
+            opening = partial(RawValkeyLives.open, cells.port)
         else:
             path = Path(
                 stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir="."))

@@ -24,7 +24,7 @@ NAME, TWO_CALLS = "submit-claim-complete", "two-calls"
 ROUNDS = 5
 SEQUENTIAL = 100
 Work = Callable[[Engine, int], Awaitable[list[float]]]
-RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg"}
+RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg", "valkey": "raw glide"}
 
 
 class Lives(Struct):
