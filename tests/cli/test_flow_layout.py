@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from flowfabric.cli.flow_canvas import _STROKES, DOWN, LEFT, RIGHT, UP, Box, draw
+from flowfabric.cli.flow_canvas import DOWN, LEFT, RIGHT, STROKES, UP, Box, draw
 from flowfabric.cli.flow_layout import MAX_BENDS, Spot, crossings, depths, layout
 
 Graph = tuple[list[str], list[tuple[str, str]]]
@@ -89,7 +89,7 @@ def test_spots_do_not_overlap(graph: Graph) -> None:
 
 # ---- reading a picture back
 
-_ARMS = {char: arms for arms, char in _STROKES.items()}
+_ARMS = {char: arms for arms, char in STROKES.items()}
 _STEPS = {UP: (0, -1), DOWN: (0, 1), RIGHT: (1, 0)}
 _OPPOSITE = {UP: DOWN, DOWN: UP, RIGHT: LEFT}
 

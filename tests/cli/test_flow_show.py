@@ -290,7 +290,7 @@ async def test_flows_are_listed_newest_first_with_a_total(
         await sqlite.create_flow(
             CreateFlowArgs(flow_id=flow, now=1_700_000_000_000 + at, namespace="shop")
         )
-    found, rows = await command._newest(sqlite, 2)
+    found, rows = await command.newest_flows(sqlite, 2)
     assert found == 5
     assert [flow.flow_id for flow, _ in rows] == [flows[4], flows[3]]
     path = sqlite.store.target.key
@@ -307,12 +307,12 @@ async def test_a_very_large_flow_is_listed_with_its_stored_summary(
 ) -> None:
     monkeypatch.setattr(command, "MAX_COUNTED", 3)
     await race(sqlite)
-    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["open"]
+    assert [state for _, state in (await command.newest_flows(sqlite, 9))[1]] == ["open"]
     await sqlite.project_flow_summary(FLOW)
     await complete(sqlite, 1)
-    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["open"]
+    assert [state for _, state in (await command.newest_flows(sqlite, 9))[1]] == ["open"]
     monkeypatch.setattr(command, "MAX_COUNTED", 4)
-    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["completed"]
+    assert [state for _, state in (await command.newest_flows(sqlite, 9))[1]] == ["completed"]
 
 
 def test_no_flows(path: Path) -> None:

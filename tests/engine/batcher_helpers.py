@@ -17,13 +17,13 @@ class Runs:
 
     def __init__(self, **said: Any) -> None:
         self.batches: list[list[int]] = []
-        self._ends: list[asyncio.Future[None]] = []
+        self.ends: list[asyncio.Future[None]] = []
         self.batcher: Batcher[str, int, int] = Batcher(self, **{"limit": 100, **said})
 
     async def __call__(self, key: str, items: list[int]) -> Sequence[int | BaseException]:
         end = asyncio.get_running_loop().create_future()
         self.batches.append(items)
-        self._ends.append(end)
+        self.ends.append(end)
         await end
         return [item * 10 for item in items]
 
@@ -32,12 +32,12 @@ class Runs:
 
     async def end(self, at: int) -> None:
         await self.begun(at + 1)
-        self._ends[at].set_result(None)
+        self.ends[at].set_result(None)
         await turns()
 
     async def begun(self, count: int) -> None:
         async with patient(SOON_S):
-            while len(self._ends) < count:  # noqa: ASYNC110
+            while len(self.ends) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
 

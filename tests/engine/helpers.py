@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -36,7 +36,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.rules.states import name_of, vector_of
-from flowfabric.store.port import Get, Row
+from flowfabric.store.port import Get, Loaded, Read, Row
 from flowfabric.store.schema import TABLES
 from tests.patience import patient
 
@@ -232,12 +232,36 @@ async def dump(engine: Engine) -> dict[str, list[Row]]:
 async def parked(engine: Engine, topic: str, key: Any = None) -> None:
     """Until a waiter of this topic sleeps."""
     async with patient(10):
-        while not any(map(is_asleep, engine.store.hub.waiters.get((topic, key), ()))):  # noqa: ASYNC110
+        while asleep_on(engine, topic, key) < 1:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
-def is_asleep(waiter: Any) -> bool:
-    return bool(waiter._event._waiters) and not waiter._event.is_set()
+def asleep_on(engine: Engine, topic: str, key: Any) -> int:
+    """The number of sleeping waiters of a topic."""
+    return sum(waiter.is_asleep for waiter in engine.store.hub.waiters.get((topic, key), ()))
+
+
+def after_load(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: Callable[[Read], bool],
+    then: Callable[[], Awaitable[object]],
+) -> None:
+    """Calls `then` after each load of such a read. Loads by `then` itself do not count."""
+    load, is_inside = engine.store.load, False
+
+    async def followed(reads: Sequence[Read]) -> Loaded:
+        nonlocal is_inside
+        found = await load(reads)
+        if not is_inside and any(map(wanted, reads)):
+            is_inside = True
+            try:
+                await then()
+            finally:
+                is_inside = False
+        return found
+
+    monkeypatch.setattr(engine.store, "load", followed)
 
 
 def loop_threads() -> list[threading.Thread]:

@@ -26,10 +26,10 @@ from flowfabric.model.stream import (
     Visibility,
 )
 from flowfabric.rules.streams.stream_forms import META
-from flowfabric.store.port import Loaded, Read
+from flowfabric.store.port import GetAll, Loaded, Read
 from tests.patience import patient
 
-from .helpers import is_asleep, running
+from .helpers import asleep_on, running
 
 PATCH = DurableSummary()
 LIVE = BestEffortLive(5_000)
@@ -99,7 +99,7 @@ async def tailing(
 async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
     """Until so many sleep on a stream of this execution."""
     async with patient(SOON_S):
-        while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
+        while asleep_on(engine, "frames", ident.uuid) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -125,6 +125,11 @@ class Loads:
             return await load(reads)
 
         monkeypatch.setattr(engine.store, "load", counted)
+
+
+def is_poll(read: Read) -> bool:
+    """A poll of the watcher reads the versions of the followed streams."""
+    return isinstance(read, GetAll) and read.table == META and "version" in (read.columns or ())
 
 
 KEPT = Visibility.ExcludeBestEffort

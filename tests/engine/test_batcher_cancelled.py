@@ -74,7 +74,7 @@ async def test_a_call_that_comes_when_the_last_batch_ends_is_served() -> None:
         runs = Runs()
         first = runs.submit(1)
         await runs.begun(1)
-        runs._ends[0].set_result(None)
+        runs.ends[0].set_result(None)
         await turns(late)
         second = runs.submit(2)
         await runs.end(1)
@@ -97,7 +97,7 @@ async def test_a_late_start_does_not_touch_the_next_line_of_its_key() -> None:
     runs = Runs(in_flight=2)
     first = runs.submit(1)
     await runs.begun(1)
-    runs._ends[0].set_result(None)
+    runs.ends[0].set_result(None)
     await asyncio.sleep(0)
     later: list[asyncio.Future[int]] = []
     asyncio.get_running_loop().call_soon(lambda: later.extend(runs.submit(3)))

@@ -11,10 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.routing import CHECK_EVERY_MS
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.leases.holder import Holder
 from flowfabric.errors import StateError, TransportError
 from flowfabric.model.lease import Handle
 from flowfabric.model.quota import CreateQuotaPolicyArgs
@@ -174,7 +172,7 @@ async def test_a_failed_claim_keeps_the_completions(
     async def broken(*_: object) -> Any:
         raise TransportError("store", "gone")
 
-    monkeypatch.setattr(engine.parts.part(Claims), "_claim_now", broken)
+    monkeypatch.setattr(engine.parts.gated, "claim", broken)
     assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == (
         [None],
         [],
@@ -192,7 +190,7 @@ async def test_claims_are_given_back_when_the_call_fails(
         raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine.parts.part(Holder), "_after_completions", broken)
+        patch.setattr(engine.parts.core, "after_commit", broken)
         with pytest.raises(OverflowError):
             await engine.complete_and_claim([(handle, None)], LANE, (), worker(), 1)
     await engine.promote_delayed(following)

@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.errors import NotFound, TransportError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, FlowAlreadyTerminal, FlowCancelled
+from flowfabric.store.port import Read, Scan
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import (
@@ -30,7 +30,7 @@ from .flow_helpers import (
     still,
     submit,
 )
-from .helpers import create, invalid, new_id, outbox, row, state, told
+from .helpers import after_load, create, invalid, new_id, outbox, row, state, told
 from .test_founding_operators import sql
 
 BACKLOG, OWED = "ff_cancel_backlog", "ff_cancel_backlog_member"
@@ -205,21 +205,20 @@ async def test_a_second_header_answers_with_what_is_stored_and_writes_nothing(
     assert set(answer.member_execution_ids) == set(graph.ids.values()), "all there are"
 
 
+def is_of_members(read: Read) -> bool:
+    return isinstance(read, Scan) and read.index == "members"
+
+
 async def test_of_two_concurrent_headers_one_cancels_and_the_other_returns_its_reason(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = await submit(engine, "a b")
     other = Engine(engine.store)
-    look, first = engine.parts.part(FlowCancels)._cancelling, True
 
-    async def late(ident: UUID, by: Any) -> Any:
-        nonlocal first
-        if first:
-            first = False
-            await other.cancel_flow_header(header(graph.flow, reason="faster"))
-        return await look(ident, by)
+    async def cancel() -> None:
+        await other.cancel_flow_header(header(graph.flow, reason="faster"))
 
-    monkeypatch.setattr(engine.parts.part(FlowCancels), "_cancelling", late)
+    after_load(engine, monkeypatch, is_of_members, cancel)
     answer = await engine.cancel_flow_header(header(graph.flow, reason="slower"))
     assert isinstance(answer, FlowAlreadyTerminal)
     assert (answer.stored_cancel_reason, set(answer.member_execution_ids)) == (

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.claims import idle_poll
-from flowfabric.engine.claims.idle_poll import IdlePoll, Queue
+from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.engine import Engine
 from flowfabric.model.lease import Handle
-from flowfabric.store.port import Loaded, Read
+from flowfabric.store.port import Loaded, Read, Scan
 from tests.patience import patient
 
-from .helpers import LANE, create, fields, parked, worker
+from .helpers import LANE, after_load, create, fields, parked, worker
 from .limit_helpers import quota_lane
 
 OFTEN_S = 0.05
@@ -33,18 +33,20 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.limit_cache.GATES_FRESH_S", OFTEN_S)
 
 
+def is_poll(read: Read) -> bool:
+    return isinstance(read, Scan) and read.index == "ready_gates" and read.limit == 1
+
+
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The start of each poll of a lane."""
-    began: list[float] = []
-    real = IdlePoll._have_work
+def looks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of each poll of a lane."""
+    ended: list[float] = []
 
-    async def noted(self: IdlePoll, queues: Sequence[Queue]) -> list[bool]:
-        began.append(time.monotonic())
-        return await real(self, queues)
+    async def noted() -> None:
+        ended.append(time.monotonic())
 
-    monkeypatch.setattr(IdlePoll, "_have_work", noted)
-    return began
+    after_load(engine, monkeypatch, is_poll, noted)
+    return ended
 
 
 async def until(holds: Callable[[], bool]) -> None:

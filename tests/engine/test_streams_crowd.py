@@ -25,8 +25,20 @@ from flowfabric.testing import ManualClock
 from tests.patience import patient
 from tests.postgres import clean_database
 
-from .helpers import running
-from .stream_helpers import KEPT, SOON_S, Loads, asleep, frame, frames, live, say, soon, tailing
+from .helpers import after_load, running
+from .stream_helpers import (
+    KEPT,
+    SOON_S,
+    Loads,
+    asleep,
+    frame,
+    frames,
+    is_poll,
+    live,
+    say,
+    soon,
+    tailing,
+)
 
 STREAMS, TAILS = 10, 100
 Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
@@ -125,13 +137,12 @@ async def test_what_a_tail_does_not_want_costs_one_question(
 
 async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the net has been drawn so often."""
-    real, drawn = engine.parts.streams.watcher._poll, asyncio.Semaphore(0)
+    drawn = asyncio.Semaphore(0)
 
-    async def look() -> None:
-        await real()
+    async def drew() -> None:
         drawn.release()
 
-    monkeypatch.setattr(engine.parts.streams.watcher, "_poll", look)
+    after_load(engine, monkeypatch, is_poll, drew)
     async with patient(SOON_S):
         for _ in range(times):
             await drawn.acquire()

@@ -11,8 +11,8 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.streams import stream_watcher
 from flowfabric.errors import EngineError, TransportError
 
-from .helpers import running
-from .stream_helpers import asleep, say, soon, tailing
+from .helpers import after_load, running
+from .stream_helpers import asleep, is_poll, say, soon, tailing
 
 
 async def test_a_lost_wake_up_is_found_by_the_poll(
@@ -126,15 +126,11 @@ def without_wakeups(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def polled(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Returns after that many polls of the watcher."""
-    look, seen, enough = engine.parts.streams.watcher._poll, 0, asyncio.Event()
+    polls = asyncio.Semaphore(0)
 
-    async def counted() -> None:
-        nonlocal seen
-        await look()
-        seen += 1
-        if seen >= count:
-            enough.set()
+    async def noted() -> None:
+        polls.release()
 
-    monkeypatch.setattr(engine.parts.streams.watcher, "_poll", counted)
-    if count:
-        await enough.wait()
+    after_load(engine, monkeypatch, is_poll, noted)
+    for _ in range(count):
+        await polls.acquire()

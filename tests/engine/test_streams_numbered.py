@@ -10,14 +10,14 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.retry import OTHER_WRITER
-from flowfabric.engine.streams import stream_writer
 from flowfabric.errors import (
     Contention,
     TransportError,
 )
 from flowfabric.plan import Answer, Plan
+from flowfabric.store.port import Read, Scan
 
-from .helpers import dump, running
+from .helpers import after_load, dump, running
 from .stream_helpers import answers, begun, frame, live, meta, patch, say, texts
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
@@ -131,26 +131,21 @@ async def test_a_failed_commit_is_an_error_for_its_own_callers(
     assert await texts(engine, ident) == ["first", "1", "2", "after"]
 
 
+def is_by_caller(read: Read) -> bool:
+    return isinstance(read, Scan) and read.index == "frames_by_caller"
+
+
 async def test_an_append_that_is_always_refused_is_a_contention(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, handle = await begun(engine)
-    read = stream_writer.StreamWriter._read
 
-    async def outrun(writer: Any, stream: Any, append: Any) -> Any:
-        found = await read(writer, stream, append)
+    async def outrun() -> None:
         await Engine(engine.store).append_frame(handle, frame("other"))
-        return found
 
     other = Engine(engine.store)
     with monkeypatch.context() as fast:
-        fast.setattr(
-            stream_writer.StreamWriter,
-            "_read",
-            lambda writer, stream, append: (outrun if append.frames[0].seq else read)(
-                writer, stream, append
-            ),
-        )
+        after_load(engine, fast, is_by_caller, outrun)
         with pytest.raises(Contention) as caught:
             await other.append_frame(handle, frame("mine", seq=1))
     assert caught.value.code == "retry_exhausted"

@@ -9,7 +9,6 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.flows import member_cancels
-from flowfabric.engine.flows.sibling_cancels import SiblingCancels
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
@@ -23,7 +22,9 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
 )
 from flowfabric.model.lease import ClaimPolicy, Handle
+from flowfabric.store.port import GetAll, Read
 from flowfabric.testing import ManualClock
+from tests.engine.helpers import after_load
 
 from .crashes import Dead, Halfway
 
@@ -153,8 +154,12 @@ async def test_more_losers_than_go_in_one_pass(
     assert [await graph.state(up) for up in ups] == ["completed", *["cancelled"] * 5]
 
 
+def is_of_siblings(read: Read) -> bool:
+    return isinstance(read, GetAll) and read.table == "ff_exec_core"
+
+
 async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
-    engine: Engine, clock: ManualClock
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It finds no sibling to cancel; then the group fires in a process that dies at once."""
     graph, members, handles = await quorum_of_three(engine)
@@ -163,17 +168,14 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     other.parts.core.cascade = Halfway(
         engine.store, other.parts.core.wake_parent, other.parts.core.telemetry
     )
-    honest = engine.parts.part(SiblingCancels)._any_running
 
-    async def slowly(group: Any) -> bool:
-        running = await honest(group)
+    async def complete() -> None:
         for handle in handles[:2]:
             await other.complete(handle)
-        return running
 
-    engine.parts.part(SiblingCancels)._any_running = slowly  # type: ignore[method-assign]
-    await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
-    engine.parts.part(SiblingCancels)._any_running = honest  # type: ignore[method-assign]
+    with monkeypatch.context() as meanwhile:
+        after_load(engine, meanwhile, is_of_siblings, complete)
+        await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
     await quiet(engine, clock)
     assert await graph.state(members[2]) == "cancelled"
 

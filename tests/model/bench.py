@@ -167,7 +167,7 @@ class Bench:
         expected = _predicted(self.spec, op)
         answer, tables = self.run(self._answer_and_dump(op))
         self.story.append(f"{op.name} -> {answer!r}")
-        problem = self._disagreement(self.spec, expected, answer)
+        problem = self.disagreement(self.spec, expected, answer)
         if problem:
             self._fail(op.name, [problem])
         self.compare(op.name, answer, tables)
@@ -217,7 +217,7 @@ class Bench:
         said: list[str] = []
 
         def go(op: Op, answer: Any) -> None:
-            said.append(self._disagreement(spec, _predicted(spec, op), answer))
+            said.append(self.disagreement(spec, _predicted(spec, op), answer))
 
         spec.meanwhile = {point: lambda: go(*inner)}
         go(*outer)
@@ -273,17 +273,14 @@ class Bench:
     def _fail(self, what: str, problems: list[str]) -> None:
         raise Mismatch("\n".join([f"{what}:", *problems, "after:", *self.story]))
 
-    def _disagreement(self, spec: Fleet, expected: Any, answer: Any) -> str:
+    def disagreement(self, spec: Fleet, expected: Any, answer: Any) -> str:
         if type(expected) is type(answer) is tuple:
             if len(expected) != len(answer):
                 return f"specified {len(expected)} answers, got {len(answer)}"
             return "; ".join(
                 filter(
                     None,
-                    (
-                        self._disagreement(spec, *pair)
-                        for pair in zip(expected, answer, strict=True)
-                    ),
+                    (self.disagreement(spec, *pair) for pair in zip(expected, answer, strict=True)),
                 )
             )
         if isinstance(expected, Err) or isinstance(answer, EngineError):

@@ -36,12 +36,12 @@ class QuotaBench(Bench):
         if problems:
             self._fail(name or "the stored rows", problems)
 
-    def _disagreement(self, spec: Any, expected: Any, answer: Any) -> str:
+    def disagreement(self, spec: Any, expected: Any, answer: Any) -> str:
         if isinstance(expected, Full) and isinstance(answer, EngineError):
             wait = getattr(answer, "facts", {}).get("retry_after_ms")
             if wait != (None if expected.wait is None else str(expected.wait)):
                 return f"specified to wait {expected.wait}, answered {wait}"
-        return super()._disagreement(spec, expected, answer)
+        return super().disagreement(spec, expected, answer)
 
 
 def define(ident: UUID, made: Quota) -> Op:

@@ -420,7 +420,7 @@ class StreamMachine(RuleBasedStateMachine):
         store: Any = self.bench.engine.store
         self.bench.clock.now_ms -= ms
         self.spec.now = self.bench.clock.now_ms
-        store.clock._latest = 0
+        store.clock.latest = 0
         self.bench.story.append(f"the clock is set back by {ms}")
         self.do(stream_ops.append(self.hold(i), batch))
 

@@ -40,12 +40,12 @@ class Writer:
     """A transaction that has its id before it draws numbers, as those of the store have."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
-        self._connection, self._transaction = connection, connection.transaction()
+        self.connection, self._transaction = connection, connection.transaction()
 
     async def draw(self, count: int = 1) -> list[int]:
         await self._transaction.start()
-        await self._connection.fetchval("SELECT pg_current_xact_id()")
-        return [await self._connection.fetchval(INSERT, UUID(int=1)) for _ in range(count)]
+        await self.connection.fetchval("SELECT pg_current_xact_id()")
+        return [await self.connection.fetchval(INSERT, UUID(int=1)) for _ in range(count)]
 
     async def end(self, *, commit: bool = True) -> None:
         await (self._transaction.commit() if commit else self._transaction.rollback())
@@ -275,17 +275,17 @@ class HeldBack:
     """A session that holds back its answers until released."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.arrived, self.let_go = asyncio.Event(), asyncio.Event()
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
-        rows = await self._connection.fetch(sql, *args)
+        rows = await self.connection.fetch(sql, *args)
         self.arrived.set()
         await self.let_go.wait()
         return rows
 
     def transaction(self) -> Any:
-        return self._connection.transaction()
+        return self.connection.transaction()
 
 
 async def test_known_gaps_of_one_reader_do_not_apply_to_an_older_page_of_another() -> None:
@@ -298,8 +298,8 @@ async def test_known_gaps_of_one_reader_do_not_apply_to_an_older_page_of_another
         (late,) = await slow.draw()
         (early,) = await fast.draw()
         await fast.end()
-        prompt = asyncio.create_task(reader.read(lambda work: work(quick._connection), 0, 10))
-        session = HeldBack(held._connection)
+        prompt = asyncio.create_task(reader.read(lambda work: work(quick.connection), 0, 10))
+        session = HeldBack(held.connection)
         behind = asyncio.create_task(reader.read(lambda work: work(session), 0, 10))
         await session.arrived.wait()
         await slow.end()

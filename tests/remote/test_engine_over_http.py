@@ -43,8 +43,8 @@ from flowfabric.errors import (
 )
 from flowfabric.model.stream import Frame, FrameKind
 from flowfabric.remote import transport
+from flowfabric.remote.connection import Connection, ConnectionLost, HttpResponse
 from flowfabric.remote.engine import RemoteEngine
-from flowfabric.remote.transport import Transport
 from flowfabric.server.lifecycle import serve
 from flowfabric.wire.errors import as_error, problem_of
 from flowfabric.wire.json_codec import decoder, encode
@@ -176,16 +176,16 @@ async def test_a_frame_that_is_sent_twice_is_written_once(monkeypatch: pytest.Mo
         await engine.create_execution(new())
         work = (await remote.claim_many(LANE, [], ClaimPolicy("w", "w-1"), 1))[0]
         monkeypatch.setattr(transport, "FIRST_RETRY_S", 0.0)
-        real, lost = Transport._once, []
+        send, lost = Connection.send, []
 
-        async def lossy(self: Transport, *args: Any) -> bytes:
-            answer = await real(self, *args)
-            if "append_frame" in args[0] and not lost:
-                lost.append(args)
-                raise TransportError("http", "the answer was lost", doubtful=True)
+        async def lossy(self: Connection, request: bytes) -> HttpResponse:
+            answer = await send(self, request)
+            if b"append_frame" in request and not lost:
+                lost.append(request)
+                raise ConnectionLost("the answer was lost")
             return answer
 
-        monkeypatch.setattr(Transport, "_once", lossy)
+        monkeypatch.setattr(Connection, "send", lossy)
         await remote.append_frame(work.handle, Frame(b"once", FrameKind.Stdout))
         assert lost
         frames = await engine.read_stream(work.execution_id, 0)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from uuid import UUID
 
-from flowfabric.connect.importing import _whole
+from flowfabric.connect.importing import whole_row
 from flowfabric.rules.imports.importer import import_rows
 from flowfabric.rules.imports.original import Imported, Original
 from flowfabric.store.schema import TABLES
@@ -74,7 +74,8 @@ def imported(**tables: list[dict[str, Any]]) -> Imported:
     """The import of these tables, which keeps every invariant."""
     made = import_rows(Original(tables))
     rows = {
-        name: [_whole(TABLES[name], row) for row in made.rows.get(name, ())] for name in TABLES_READ
+        name: [whole_row(TABLES[name], row) for row in made.rows.get(name, ())]
+        for name in TABLES_READ
     }
     assert check(snapshot_of(rows)) == []
     return made

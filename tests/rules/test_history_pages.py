@@ -60,7 +60,7 @@ def test_the_first_lines_are_kept_in_any_order_of_arrival(seed: int, limit: int)
     chosen = FirstLines(limit, lines[9].key)
     for each in mixed:
         chosen.add(each)
-        assert len(chosen._lines) <= 2 * limit
+        assert len(chosen.kept) <= 2 * limit
     assert chosen.lines() == lines[10 : 10 + limit]
 
 

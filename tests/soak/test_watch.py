@@ -56,7 +56,7 @@ def test_a_spared_process_that_ends_early_ends_the_run(
     run = SimpleNamespace(folder=tmp_path, case=SqliteCase(tmp_path), fleet=fleet)
     if is_calm:
         (tmp_path / CALM).touch()
-    assert bool(list(Soak(60.0, ("gauge",))._ended(cast(Run, run)))) is ends
+    assert bool(list(Soak(60.0, ("gauge",)).ended(cast(Run, run)))) is ends
 
 
 def test_rows_that_break_an_invariant_end_the_run(

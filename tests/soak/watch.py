@@ -67,7 +67,7 @@ class Soak(Watch):
                 (now, SAMPLE_EVERY_S, self._sample),
                 (now + VERIFY_EVERY_S, VERIFY_EVERY_S, self.verify),
             ]
-        faults = [*run.fleet.faults, *self._ended(run)]
+        faults = [*run.fleet.faults, *self.ended(run)]
         if faults:
             raise Found([Violation("process", *fault) for fault in faults])
         if self._under_way is not None:
@@ -82,7 +82,7 @@ class Soak(Watch):
                 self._under_way = self._beside.submit(job, run)
                 return
 
-    def _ended(self, run: Run) -> Iterator[tuple[str, str]]:
+    def ended(self, run: Run) -> Iterator[tuple[str, str]]:
         """Spared processes that ended before the faults were over."""
         if (run.folder / CALM).exists():
             return

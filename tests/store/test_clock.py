@@ -6,7 +6,7 @@ import pytest
 
 from flowfabric.connect import memory_engine
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.store.clock import MAX_LEAD_MS, Ratchet, monotonic_ms, system_clock
+from flowfabric.store.clock import MAX_LEAD_MS, Ratchet, system_clock
 from flowfabric.store.memory import MemoryStore
 from tests.engine.helpers import create, state
 
@@ -76,8 +76,29 @@ def test_after_a_jump_far_ahead_time_stays_within_the_maximum_lead(clocks: Clock
     assert clocks.pass_(2_000) == clocks.wall + MAX_LEAD_MS > far
 
 
-def test_the_system_clock_continues_and_an_injected_clock_stands_still() -> None:
-    assert Ratchet(system_clock)._ticks is monotonic_ms
+class Machine:
+    """The module `time` of a machine whose clocks the test sets, in milliseconds."""
+
+    wall, ticks = 100, 0
+
+    def time_ns(self) -> int:
+        return self.wall * 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.ticks * 1_000_000
+
+
+def test_the_system_clock_continues_and_an_injected_clock_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+    monkeypatch.setattr("flowfabric.store.clock.time", machine)
+    system = Ratchet(system_clock)
+    assert system() == 100
+    machine.wall = 3
+    assert system() == 100
+    machine.ticks += 80
+    assert system() == 170
     wall = [5]
     now = Ratchet(lambda: wall[0])
     assert now() == 5

@@ -133,7 +133,7 @@ def list_flows(
     ] = 20,
 ) -> int:
     """Lists the flows of a database, the newest first."""
-    found, rows = database.read(lambda engine: _newest(engine, limit))
+    found, rows = database.read(lambda engine: newest_flows(engine, limit))
     if not found:
         show("no flows")
         return 0
@@ -161,7 +161,9 @@ def list_flows(
     return 0
 
 
-async def _newest(engine: EngineProtocol, limit: int) -> tuple[int, list[tuple[FlowSnapshot, str]]]:
+async def newest_flows(
+    engine: EngineProtocol, limit: int
+) -> tuple[int, list[tuple[FlowSnapshot, str]]]:
     """The number of flows, up to MAX_FLOWS_READ, and the newest of them with their states."""
     found: list[FlowListed] = []
     for first in range(0, FLOW_PARTITIONS, PARALLEL):

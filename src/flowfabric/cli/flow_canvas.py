@@ -20,7 +20,7 @@ ENTERS, LEAVES = 1, 2
 MAX_WAYS = 4
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 LINE_STYLE = "bright_black"
-_STROKES = {
+STROKES = {
     UP | DOWN: "│", LEFT | RIGHT: "─",
     DOWN | RIGHT: "╭", DOWN | LEFT: "╮", UP | RIGHT: "╰", UP | LEFT: "╯",
     UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
@@ -88,7 +88,7 @@ class Canvas:
 
     def lines(self) -> list[Text]:
         cells = {
-            at: (_STROKES.get(arms, "─"), LINE_STYLE) for at, arms in self._strokes.items()
+            at: (STROKES.get(arms, "─"), LINE_STYLE) for at, arms in self._strokes.items()
         } | self._cells
         found = []
         for y in range(max((at[1] for at in cells), default=-1) + 1):

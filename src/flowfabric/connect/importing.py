@@ -95,7 +95,9 @@ async def _begin(destination: Destination, name: str) -> None:
 async def _write(destination: Destination, made: Imported, report: Report) -> dict[str, int]:
     total, done, counts = sum(map(len, made.rows.values())), 0, {}
     for name, table in TABLES.items():
-        rows = sorted((_whole(table, row) for row in made.rows.get(name, ())), key=_key_of(table))
+        rows = sorted(
+            (whole_row(table, row) for row in made.rows.get(name, ())), key=_key_of(table)
+        )
         counts[name] = len(rows)
         last = await destination.last_key(table)
         key = _key_of(table)
@@ -109,7 +111,7 @@ async def _write(destination: Destination, made: Imported, report: Report) -> di
     return {name: count for name, count in counts.items() if count}
 
 
-def _whole(table: Table, row: dict[str, object]) -> Row:
+def whole_row(table: Table, row: dict[str, object]) -> Row:
     """All columns; those that the import does not name have their default."""
     values = []
     for column in table.columns:

@@ -30,12 +30,13 @@ class WorkWaiter(Protocol):
 class Waiter:
     """Arm it, read the rows, then wait: a change in between is not missed."""
 
-    __slots__ = ("_event", "_hub", "_loop", "topics")
+    __slots__ = ("_event", "_hub", "_loop", "_waits", "topics")
 
     def __init__(self, hub: Wakeups, topics: tuple[Topic, ...]) -> None:
         self._hub, self.topics = hub, topics
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
+        self._waits = False
 
     def __enter__(self) -> Waiter:
         with self._hub.lock:
@@ -69,12 +70,20 @@ class Waiter:
 
     async def wait(self, timeout_s: float | None) -> bool:
         """True when rung, False at the timeout."""
+        self._waits = True
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()
         except TimeoutError:
             return False
+        finally:
+            self._waits = False
         return True
+
+    @property
+    def is_asleep(self) -> bool:
+        """It waits, and has not been rung."""
+        return self._waits and not self._event.is_set()
 
 
 class Wakeups:

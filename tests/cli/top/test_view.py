@@ -48,10 +48,11 @@ class Running(Struct, frozen=True):
     pilot: Pilot[None]
     engine: Engine
     clock: ManualClock
+    told: list[str]
 
     async def press(self, *keys: str, loads: bool = True) -> None:
         for key in keys:
-            await self.app._press_keys([key])
+            self.app.simulate_key(key)
             await self.drain()
         await self.settle(loads=loads)
 
@@ -87,7 +88,7 @@ class Running(Struct, frozen=True):
         return str(self.app.screen.query_one(f"#{name}", Static).render())
 
     def messages(self) -> list[str]:
-        return [each.message for each in self.app._notifications]
+        return list(self.told)
 
 
 @asynccontextmanager
@@ -112,9 +113,16 @@ async def shown(
     reading = engine if reads is None else wrapped(engine, reads)
     collector = Collector(reading, clock=seconds)
     session = Session("memory://", reading, collector, writing, operator)
-    app = TopApp(session, await collector.collect(), NEVER_S, seconds)
+    app, told = TopApp(session, await collector.collect(), NEVER_S, seconds), list[str]()
+    notify = app.notify
+
+    def noted(message: str, **more: Any) -> None:
+        told.append(message)
+        notify(message, **more)
+
+    app.notify = noted  # type: ignore[assignment]
     async with app.run_test(size=size) as pilot:
-        view = Running(app, pilot, engine, clock)
+        view = Running(app, pilot, engine, clock, told)
         await view.settle()
         yield view
     await engine.close()
@@ -325,11 +333,11 @@ async def test_the_refresh_is_stopped_and_continued() -> None:
         assert "paused" in view.text()
         before = view.app.overview.as_of
         view.clock.advance(5_000)
-        view.app._tick()
+        view.app.tick()
         await view.settle()
         assert view.app.overview.as_of == before
         await view.press("space")
-        view.app._tick()
+        view.app.tick()
         await view.settle()
         assert view.app.overview.as_of == before + 5_000
 
@@ -353,7 +361,7 @@ async def test_a_slow_store_has_an_age_and_keeps_the_keys() -> None:
         view.clock.advance(9_000)
         view.app.post_message(Key("2", None))
         await view.drain()
-        view.app._show_heading()
+        view.app.show_heading()
         assert view.app.focused is view.table("workers")
         assert "9.0 s old" in view.text()
         released.set()

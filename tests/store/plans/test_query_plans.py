@@ -231,7 +231,7 @@ def check_get(reader: Session, table: Table) -> None:
 
 def check_outbox(reader: Session, channel: str) -> None:
     gaps = GapReader(channel)
-    for sql, params in ((gaps._page, (5, 10)), (gaps._tail, ()), (gaps._between, (1, 5))):
+    for sql, params in ((gaps.page_sql, (5, 10)), (gaps.tail_sql, ()), (gaps.between_sql, (1, 5))):
         for found in both_ways(reader, sql, params):
             assert offences(found, bounded=bool(params)) == [], sql
             assert not sorts(found), sql

@@ -18,24 +18,24 @@ class Road:
 
     def __init__(self) -> None:
         self.begun: list[Batch] = []
-        self._gates: list[asyncio.Future[None]] = []
+        self.gates: list[asyncio.Future[None]] = []
 
     async def run(self, carrier: str, shape: Any, items: list[Any]) -> list[Any]:
         self.begun.append((carrier, shape, items))
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._gates.append(gate)
+        self.gates.append(gate)
         await gate
         return [f"{item} done" for item in items]
 
     async def through(self, count: int = 1) -> None:
-        for gate in self._gates[:count]:
+        for gate in self.gates[:count]:
             gate.set_result(None)
-        del self._gates[:count]
+        del self.gates[:count]
         for _ in range(5):
             await asyncio.sleep(0)
 
     def fail(self, error: Exception) -> None:
-        self._gates.pop(0).set_exception(error)
+        self.gates.pop(0).set_exception(error)
 
 
 async def turn() -> None:
@@ -124,7 +124,7 @@ async def test_jobs_are_not_held_back_longer_than_the_maximum(
         alone = coalescer.submit("complete", n)
         while len(road.begun) < 2 + n:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        road._gates.pop(1).set_result(None)
+        road.gates.pop(1).set_result(None)
         assert await alone == f"{n} done"
     assert not any(each.done() for each in stuck)
     await road.through()

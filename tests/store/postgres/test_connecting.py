@@ -18,7 +18,7 @@ from flowfabric.store.postgres.migrate import shipped
 from flowfabric.testing.postgres import PostgresServer
 from tests.postgres import database, server_url
 
-from .helpers import engine_on, meddled, opened, plain
+from .helpers import engine_on, meddled, one, opened, plain
 
 SECRET = "hunter2%2Fopen"
 SPELLINGS = ("hunter2", "%2Fopen", "/open")
@@ -41,9 +41,9 @@ async def refused(url: Any, **tuning: Any) -> FlowFabricError:
 @pytest.fixture(scope="module")
 def guarded(own_server: PostgresServer) -> Iterator[str]:
     """The url, without a user, of a database whose server requires passwords."""
-    rules = Path(own_server._data) / "pg_hba.conf"
-    before = rules.read_text()
     with psycopg.connect(own_server.url, autocommit=True) as db:
+        rules = Path(one(db, "SHOW hba_file"))
+        before = rules.read_text()
         db.execute("CREATE DATABASE guarded ENCODING 'UTF8' TEMPLATE template0")
         db.execute("CREATE ROLE keeper LOGIN SUPERUSER PASSWORD 'hunter2/open'")
         rules.write_text("host guarded all 127.0.0.1/32 scram-sha-256\n" + before)

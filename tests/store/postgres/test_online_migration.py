@@ -127,7 +127,7 @@ async def start(url: str, *more: str) -> asyncio.subprocess.Process:
 async def test_an_index_that_a_crash_left_invalid_is_built_again(
     url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await migrated_up_to("_build", url, monkeypatch)
+    await migrated_up_to("build_index", url, monkeypatch)
     with plain(url, autocommit=False) as reader, plain(url) as db:
         reader.execute("UPDATE ff_exec_core SET priority = 0 WHERE false")
         child = await start(url, str(BATCH_SIZE))
@@ -178,7 +178,7 @@ async def test_a_locked_row_delays_its_batch_only(
     filled = await fill(engine, 3 * BATCH_SIZE)
     await engine.close()
     told: list[Progress] = []
-    await migrated_up_to("_run_batches", url, monkeypatch)
+    await migrated_up_to("run_batches", url, monkeypatch)
     with plain(url, autocommit=False) as holder:
         holder.execute(
             "SELECT 1 FROM ff_exec_core ORDER BY partition_key DESC, execution_id DESC "
@@ -221,7 +221,7 @@ async def test_it_gives_up_on_a_lock_that_is_never_free(
 async def test_until_it_is_done_old_code_works_and_new_code_is_refused(
     url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await migrated_up_to("_run_batches", url, monkeypatch)
+    await migrated_up_to("run_batches", url, monkeypatch)
     with pytest.raises(Unavailable, match=f"needs {LONG.title}"):
         await PostgresBackend.connect(url)
     with monkeypatch.context() as older:
@@ -258,7 +258,7 @@ async def test_a_mistake_in_a_step_is_told(url: str, monkeypatch: pytest.MonkeyP
 async def test_limits_of_the_role_do_not_end_the_building_of_an_index(
     url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await migrated_up_to("_build", url, monkeypatch)
+    await migrated_up_to("build_index", url, monkeypatch)
     with plain(url, autocommit=False) as writer, plain(url) as db:
         writer.execute("UPDATE ff_exec_core SET priority = 0 WHERE false")
         migrating = asyncio.ensure_future(

@@ -99,12 +99,12 @@ class TopApp(App[None]):
         self._base.set_focus(self._table("lanes"))
         self._show()  # now, for the first key may need the rows
         self.call_after_refresh(self._show)  # and again, for the bar needs the width of its box
-        self.set_interval(self._interval_s, self._tick)
-        self.set_interval(1.0, self._show_heading)
+        self.set_interval(self._interval_s, self.tick)
+        self.set_interval(1.0, self.show_heading)
 
     # ---- refreshing
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         if not self._is_paused:
             self.action_refresh_now()
 
@@ -142,7 +142,7 @@ class TopApp(App[None]):
             self._show_panels()
 
     def _show_panels(self) -> None:
-        self._show_heading()
+        self.show_heading()
         self._base.query_one("#rates", RatesBox).show_overview(self.overview)
         self._base.query_one("#states", StatesBox).show_overview(self.overview)
         shown = rows.panels(self.overview)
@@ -150,7 +150,7 @@ class TopApp(App[None]):
             panel = rows.filtered(shown[name], self._filter)
             self._table(name).show_panel(panel, number)
 
-    def _show_heading(self) -> None:
+    def show_heading(self) -> None:
         parts: list[str | tuple[str, str]] = [
             ("flowfabric top  ", "bold"),
             f"{self.session.url}  ",
@@ -230,7 +230,7 @@ class TopApp(App[None]):
 
     def action_pause_refresh(self) -> None:
         self._is_paused = not self._is_paused
-        self._show_heading()
+        self.show_heading()
 
     # ---- filter
 

@@ -83,7 +83,7 @@ class FirstLines:
 
     def __init__(self, limit: int, after: Key | None) -> None:
         self.limit, self._after = limit, after
-        self._lines: list[Line] = []
+        self.kept: list[Line] = []
         self._worst: Key | None = None
 
     def add(self, line: Line, *, new: bool = False) -> None:
@@ -92,24 +92,24 @@ class FirstLines:
             return
         if self.is_beyond(line.key):
             return
-        self._lines.append(line)
-        if len(self._lines) >= 2 * self.limit:
+        self.kept.append(line)
+        if len(self.kept) >= 2 * self.limit:
             self._cut()
 
     def is_beyond(self, key: Key) -> bool:
         """Whether the key is past the page. All later keys of a rising sequence are, too."""
-        if self._worst is None and len(self._lines) >= self.limit:
+        if self._worst is None and len(self.kept) >= self.limit:
             self._cut()
         return self._worst is not None and key > self._worst
 
     def lines(self) -> list[Line]:
         self._cut()
-        return self._lines
+        return self.kept
 
     def _cut(self) -> None:
-        self._lines.sort(key=lambda line: line.key)
-        del self._lines[self.limit :]
-        self._worst = self._lines[-1].key if len(self._lines) == self.limit else None
+        self.kept.sort(key=lambda line: line.key)
+        del self.kept[self.limit :]
+        self._worst = self.kept[-1].key if len(self.kept) == self.limit else None
 
 
 class EventReader:

@@ -43,11 +43,11 @@ class GapReader:
         self._dead_up_to = 0
         self._fence: tuple[int, int] | None = None
         snapshot = f", (SELECT {_HORIZON}), (SELECT {_NEXT})"
-        self._page = f"{events_sql(channel, snapshot)}$1 ORDER BY event_id LIMIT $2"
+        self.page_sql = f"{events_sql(channel, snapshot)}$1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         newest = f"SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL}"
-        self._tail = f"SELECT {trimmed}, ARRAY({newest})"
-        self._between = (
+        self.tail_sql = f"SELECT {trimmed}, ARRAY({newest})"
+        self.between_sql = (
             f"SELECT event_id FROM {channel} "
             "WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
         )
@@ -71,7 +71,7 @@ class GapReader:
         """A page, or None when a gap comes first."""
         # Read before the page: the page may lack rows of gaps that are found dead meanwhile.
         dead = self._dead_up_to
-        rows = await session.fetch(self._page, after, limit)
+        rows = await session.fetch(self.page_sql, after, limit)
         if not rows:
             return []
         page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][-2], rows[0][-1])))
@@ -85,7 +85,7 @@ class GapReader:
         `noted` is called as soon as no event committed later can be missed.
         """
         dead = self._dead_up_to
-        trimmed, numbers = (await run(lambda session: session.fetch(self._tail)))[0]
+        trimmed, numbers = (await run(lambda session: session.fetch(self.tail_sql)))[0]
         noted()
         highest: int = max((trimmed, *numbers))
         gap = _first_gap(numbers[::-1], max(dead + 1, numbers[-1] if len(numbers) == TAIL else 1))
@@ -101,7 +101,8 @@ class GapReader:
         else:
             return gap - 1
         arrived: set[int] = {
-            row[0] for row in await run(lambda session: session.fetch(self._between, gap, highest))
+            row[0]
+            for row in await run(lambda session: session.fetch(self.between_sql, gap, highest))
         } - set(numbers)
         self._dead_up_to = max(self._dead_up_to, highest)
         return min(arrived) - 1 if arrived else highest

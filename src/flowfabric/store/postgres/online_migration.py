@@ -85,9 +85,9 @@ class OnlineMigration:
         self._position = await self._saved()
         for step in self._steps[self._position.done :]:
             if step.kind == "batches":
-                await self._run_batches(step)
+                await self.run_batches(step)
             elif step.kind == "index":
-                await _patiently(partial(self._build, step))
+                await _patiently(partial(self.build_index, step))
                 await self._commit(self._position.next_step())
             else:
                 await _patiently(partial(self._run, step))
@@ -110,7 +110,7 @@ class OnlineMigration:
             await self._save(self._position.next_step())
         self._moved(self._position.next_step())
 
-    async def _run_batches(self, step: Step) -> None:
+    async def run_batches(self, step: Step) -> None:
         total = await self._connection.fetchval(_ROWS, step.target)
         while True:
             began = time.monotonic()
@@ -136,7 +136,7 @@ class OnlineMigration:
         self._moved(moved, total)
         return True
 
-    async def _build(self, step: Step, _: int) -> None:
+    async def build_index(self, step: Step, _: int) -> None:
         """A process that was killed while it built the index has left it invalid, or finished."""
         is_valid = await self._connection.fetchval(_VALID, step.target)
         if is_valid is False:
