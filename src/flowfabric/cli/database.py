@@ -81,10 +81,6 @@ class Database(Struct, frozen=True):
         """Runs reads. The database is not created, migrated or written to."""
         return read(self.url, work, self.token)
 
-    def read_store(self, work: Callable[[Engine], Awaitable[T]], what: str) -> T:
-        """Runs reads that HTTP does not carry."""
-        return asyncio.run(_closing(look_at_store(store_url(self.url, what)), work))
-
     def write(self, work: Callable[[EngineProtocol], Awaitable[T]]) -> T:
         """Runs changes of an existing database."""
         return write(self.url, work, self.token)
@@ -95,11 +91,6 @@ class Database(Struct, frozen=True):
             return await look_at(self.url, self.token)
         _quiet()
         return await _existing(self.url)
-
-    def write_store(self, work: Callable[[Engine], Awaitable[T]], what: str) -> T:
-        """Runs changes that HTTP does not carry."""
-        _quiet()
-        return asyncio.run(_closing(_existing(store_url(self.url, what)), work))
 
 
 def read(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str | None = None) -> T:
