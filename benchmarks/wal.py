@@ -16,7 +16,7 @@ import asyncpg
 
 from benchmarks.engines import LANE, fill, new_database
 from benchmarks.peers.children import ask
-from benchmarks.peers.systems import SYSTEMS, require
+from benchmarks.peers.systems import require, systems_of
 from benchmarks.raw import PAYLOAD
 from benchmarks.report import Measured
 from benchmarks.submit_claim_complete import worker
@@ -52,8 +52,8 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
             await _checkpoint(server)
             for name, count, phase in _phases(engine, n, workers):
                 found.append(_line(name, "flowfabric", count, await meter(phase)))
-        require(SYSTEMS)
-        for system in SYSTEMS:
+        require("postgres")
+        for system in systems_of("postgres"):
             found += await _peer(server, system, n)
     return found
 

@@ -1,3 +1,3 @@
-"""FlowFabric's peers on the same Postgres: the same no-op job, each system used as its own
+"""FlowFabric's peers on the same server: the same no-op job, each system used as its own
 documentation recommends.
 """

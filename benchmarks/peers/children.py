@@ -1,8 +1,10 @@
-"""Child processes: started, asked, and ended by their id whatever happens."""
+"""Child processes: started, asked, and ended with their own by the id of their group."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -67,10 +69,12 @@ async def ask_served(system: str, url: str, n: int) -> Reply:
 async def _started(system: str, action: str, url: str, n: int) -> AsyncIterator[Child]:
     command = [sys.executable, "-m", "benchmarks.peers.worker", system, action, url, str(n)]
     with TemporaryFile() as errors:
-        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=errors)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=PIPE, stderr=errors, start_new_session=True
+        )
         try:
             yield Child(f"{system} {action}", process, errors)
         finally:
             if process.returncode is None:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

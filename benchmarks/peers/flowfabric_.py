@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, PostgresBackend
-from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.connect import connect_store, is_postgres
 
 LANE = "bench"
 DRAIN_BATCH = 100
@@ -20,7 +20,8 @@ POLICY = ClaimPolicy("bench", "bench-1", 30_000, max_wait_ms=60_000)
 
 
 async def prepare(url: str) -> None:
-    await (await PostgresBackend.connect(url, migrate=True)).close()
+    if is_postgres(url):
+        await (await PostgresBackend.connect(url, migrate=True)).close()
 
 
 async def enqueue_many(url: str, n: int) -> float:
@@ -41,9 +42,8 @@ async def enqueue_each(url: str, n: int) -> float:
 
 async def completed(url: str) -> int:
     async with _engine(url) as engine:
-        sql = "SELECT count(*) FROM ff_exec_core WHERE public_state = 'completed'"
-        assert isinstance(engine.store, PostgresStore)
-        return int((await engine.store.execute_for_test(sql))[0][0])
+        found = (await engine.count_executions()).counts
+        return sum(each.count for each in found if each.public_state == "completed")
 
 
 async def drain(url: str, n: int) -> float:
@@ -94,7 +94,7 @@ def _job() -> CreateExecutionArgs:
 
 @asynccontextmanager
 async def _engine(url: str) -> AsyncIterator[Engine]:
-    engine = await PostgresBackend.connect(url)
+    engine = await connect_store(url, loops=False)
     try:
         yield engine
     finally:

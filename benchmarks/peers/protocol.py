@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
+import os
+import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +18,9 @@ BATCH = 1_000
 WARM_UP = 10
 IDLE_S = 0.02
 PAYLOAD = b"x" * 64
+SHARED_POLL_S = 0.01
+_TIMES = struct.Struct("=ddq")
+"""The first start, the last end, and how many have ended."""
 
 
 class Reply(Struct):
@@ -87,6 +94,50 @@ class Tally:
         if self._left or self._first is None or self._last is None:
             raise RuntimeError(f"{self._n - self._left} completions of {self._n} jobs")
         return self._last - self._first
+
+
+class SharedTally:
+    """The same for workers of several processes, each of which writes a file of its own.
+
+    The clock is that of the machine, so that the times of processes compare.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._own: dict[int, mmap.mmap] = {}
+
+    def start(self) -> None:
+        with self._lock:
+            first, last, count = _TIMES.unpack_from(self._file())
+            if not first:
+                _TIMES.pack_into(self._file(), 0, time.perf_counter(), last, count)
+
+    def finish(self) -> None:
+        with self._lock:
+            first, _, count = _TIMES.unpack_from(self._file())
+            _TIMES.pack_into(self._file(), 0, first, time.perf_counter(), count + 1)
+
+    def _file(self) -> mmap.mmap:
+        """A forked process makes its own."""
+        own = self._own.get(os.getpid())
+        if own is None:
+            with (self._folder / str(os.getpid())).open("w+b") as file:
+                file.truncate(_TIMES.size)
+                own = self._own[os.getpid()] = mmap.mmap(file.fileno(), _TIMES.size)
+        return own
+
+    async def seconds(self, n: int) -> float:
+        """From the first job started to the last of n finished, in any process."""
+        while True:
+            found = [_TIMES.unpack(data) for data in self._written() if len(data) == _TIMES.size]
+            if sum(count for _, _, count in found) >= n:
+                first: float = min(first for first, _, _ in found if first)
+                last: float = max(last for _, last, _ in found)
+                return last - first
+            await asyncio.sleep(SHARED_POLL_S)
+
+    def _written(self) -> list[bytes]:
+        return [path.read_bytes() for path in self._folder.iterdir()]
 
 
 def batches(n: int) -> list[int]:

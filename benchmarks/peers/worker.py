@@ -42,13 +42,15 @@ async def _checked_drain(system: System, url: str, n: int) -> Reply:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.peers.worker")
-    parser.add_argument("system", choices=SYSTEMS)
+    parser.add_argument(
+        "system", choices=sorted({name for each in SYSTEMS.values() for name in each})
+    )
     parser.add_argument("action", choices=ACTIONS)
     parser.add_argument("url")
     parser.add_argument("n", type=int)
     args = parser.parse_args()
-    # PgQueuer depends on uvloop and runs on it; for equal terms, so do the others.
-    reply = uvloop.run(perform(load(args.system), args.action, args.url, args.n))
+    # PgQueuer depends on uvloop and runs on it; for equal terms, so do all with an event loop.
+    reply = uvloop.run(perform(load(args.system, args.url), args.action, args.url, args.n))
     print("\n" + json.encode(reply).decode(), flush=True)
 
 
