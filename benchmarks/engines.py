@@ -15,6 +15,7 @@ import asyncpg
 from benchmarks.raw import PAYLOAD, RawLives
 from benchmarks.raw_postgres import RawPostgresLives
 from benchmarks.raw_valkey import RawValkeyLives
+from benchmarks.valkey import new_server
 from flowfabric import (
     CreateExecutionArgs,
     Engine,
@@ -24,14 +25,13 @@ from flowfabric import (
     SqliteBackend,
     memory_engine,
 )
-from flowfabric.connect import ValkeyBackend
+from flowfabric.connect import ValkeyBackend, migrate_postgres
 from flowfabric.testing.postgres import PostgresServer
-from flowfabric.testing.valkey import ValkeyServer
 
 LANE = "bench"
 BULK = 1_000
-APPEND_FILE = ("--appendonly", "yes", "--appendfsync", "everysec")
-"""As Valkey advises it for work that must outlive the server."""
+SERVERS = ("postgres", "valkey")
+"""Stores that several processes share."""
 
 
 class Rival(Protocol):
@@ -61,7 +61,7 @@ async def opened(
             )
             opening: OpenRival = partial(_raw_postgres, server)
         elif store == "valkey":
-            cells = stack.enter_context(ValkeyServer(*APPEND_FILE, folder=Path()))
+            cells = stack.enter_context(new_server())
             engine = await ValkeyBackend.connect(cells.url, settings=settings)
             opening = partial(RawValkeyLives.open, cells.port)
         else:
@@ -76,6 +76,20 @@ async def opened(
             opening = partial(_raw_sqlite, path / "raw.db" if store == "sqlite" else None)
         stack.push_async_callback(engine.close)
         yield engine, opening
+
+
+@asynccontextmanager
+async def served(store: str, settings: dict[str, str] | None = None) -> AsyncIterator[str]:
+    """The URL of an empty database on a server that several processes may use."""
+    logging.getLogger("flowfabric").setLevel(logging.ERROR)
+    if store == "valkey":
+        with new_server() as cells:
+            yield cells.url
+    else:
+        with PostgresServer(settings=settings) as server:
+            url = await new_database(server, "engine")
+            await migrate_postgres(url)
+            yield url
 
 
 async def new_database(server: PostgresServer, name: str) -> str:

@@ -1,7 +1,7 @@
 """Pages of searches and counts over many executions, most of them ended long ago.
 
-Each search reads up to 20 pages, one after the other. The rows are inserted by SQL, in the order of
-their creation, and the statistics are current.
+Each search reads up to 20 pages, one after the other. The rows are inserted without the engine, in
+the order of their creation, and the statistics of SQL are current.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import asyncpg
 
 from benchmarks.engines import new_database
 from benchmarks.report import Measured, percentile
+from benchmarks.valkey import insert_rows, new_server
 from flowfabric import Engine, ExecutionId, PostgresBackend, SqliteBackend
+from flowfabric.connect import ValkeyBackend
 from flowfabric.engine.executions.execution_counts import COUNTED
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
 from flowfabric.model.search import ExecutionFilter
@@ -67,10 +69,16 @@ _ROWS = f"""SELECT i % 256, NUMBERED(i),
     TAGS FROM numbers"""
 
 
+_FLOWS = "ff_flow_core"
+_OF_FLOWS = "partition_key, flow_id, created_at_ms, parent_partition, parent_execution_id"
+
+
 async def run(store: str, n: int, workers: int) -> list[Measured]:
     """`n` executions, a fiftieth of them not ended."""
     if store == "memory":
-        raise SystemExit(f"{NAME} measures the indexes of a database: --store sqlite or postgres")
+        raise SystemExit(
+            f"{NAME} measures the indexes of a database: --store sqlite, postgres or valkey"
+        )
     async with _filled(store, n) as engine:
         found = [
             await _pages(engine, store, n, name, where) for name, where in _searches(n).items()
@@ -166,6 +174,10 @@ async def _filled(store: str, n: int) -> AsyncIterator[Engine]:
             engine: Engine = await PostgresBackend.connect(url, migrate=True)
             stack.push_async_callback(engine.close)
             await _fill_postgres(url, n)
+        elif store == "valkey":
+            engine = await ValkeyBackend.connect(stack.enter_context(new_server()).url)
+            stack.push_async_callback(engine.close)
+            await _fill_valkey(engine, n)
         else:
             folder = stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir="."))
             path = str(Path(folder) / "engine.db")
@@ -195,9 +207,8 @@ def _statements(n: int, numbers: str, tags: str) -> list[str]:
         flow, first = _flow(number), n // 2 + 1 + number * MEMBERS
         partition = partition_of(flow, FLOW_PARTITIONS)
         made.append(
-            "INSERT INTO ff_flow_core (partition_key, flow_id, created_at_ms, parent_partition, "
-            f"parent_execution_id) VALUES ({partition}, UUID('{flow.hex}'), {_START}, "
-            f"{parent.partition_index}, UUID('{parent.uuid.hex}'))"
+            f"INSERT INTO {_FLOWS} ({_OF_FLOWS}) VALUES ({partition}, UUID('{flow.hex}'), "
+            f"{_START}, {parent.partition_index}, UUID('{parent.uuid.hex}'))"
         )
         made += [
             f"UPDATE ff_exec_core SET partition_key = {partition}, flow_id = UUID('{flow.hex}') "
@@ -220,6 +231,19 @@ async def _fill_postgres(url: str, n: int) -> None:
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()
+
+
+async def _fill_valkey(engine: Engine, n: int) -> None:
+    """The rows that SQLite has."""
+    with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as folder:
+        path = str(Path(folder) / "engine.db")
+        await (await SqliteBackend.new(path, dev=True)).close()
+        _fill_sqlite(path, n)
+        with sqlite3.connect(path) as db:
+            for table, columns in (("ff_exec_core", f"{_COLUMNS}, flow_id"), (_FLOWS, _OF_FLOWS)):
+                names = [name.strip() for name in columns.split(",")]
+                rows = db.execute(f"SELECT {columns} FROM {table} ORDER BY created_at_ms")
+                await insert_rows(engine.store, table, names, rows)
 
 
 def _fill_sqlite(path: str, n: int) -> None:

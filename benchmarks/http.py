@@ -33,18 +33,14 @@ _ADDRESS = re.compile(rb"http://[0-9.:]+")
 @asynccontextmanager
 async def served(store_url: str) -> AsyncIterator[str]:
     """A server process on this store, with one token; its address."""
-    where = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": store_url}
-    if not store_url.startswith("postgres"):
-        where = {"FF_BACKEND": "sqlite", "FF_SQLITE_PATH": store_url.removeprefix("sqlite:///")}
     environ = {
         **os.environ,
-        **where,
         "FF_DEV_MODE": "1",
         "FF_API_TOKEN": TOKEN,
         "FF_WAITPOINT_HMAC_SECRET": "2a" * 32,
         "FF_LISTEN_ADDR": "127.0.0.1:0",
     }
-    command = (sys.executable, "-m", "flowfabric.cli.main", "server")
+    command = (sys.executable, "-m", "flowfabric.cli.main", "server", "--db", store_url)
     process = await asyncio.create_subprocess_exec(
         *command, env=environ, stdout=asyncio.subprocess.PIPE, stderr=None
     )

@@ -1,5 +1,5 @@
-"""More and more processes on one Postgres: as many that submit as that work, direct and behind a
-pooler.
+"""More and more processes on one server: as many that submit as that work; on Postgres direct and
+behind a pooler.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from tests.pgbouncer import BINARY, PgBouncer
 
 from benchmarks.engines import LANE, creations, new_database
 from benchmarks.report import Measured
-from flowfabric import ClaimPolicy, Engine, PostgresBackend
-from flowfabric.connect import migrate_postgres
+from benchmarks.valkey import new_server
+from flowfabric import ClaimPolicy, Engine
+from flowfabric.connect import connect_store, migrate_postgres
 from flowfabric.testing.postgres import PostgresServer
 
 NAME = "processes"
@@ -49,12 +50,26 @@ class Way(Struct, frozen=True):
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
     """`n` executions for each number of processes; `workers` slots in each that works."""
+    if store == "valkey":
+        return await _scaled_on_valkey(n, workers)
     if store != "postgres":
-        raise SystemExit(f"this scenario is about one Postgres: --store postgres, not {store}")
+        raise SystemExit(f"this scenario needs a server: --store postgres or valkey, not {store}")
     with PostgresServer(settings={"max_connections": "400"}) as server:
         found = []
         for way, url in _ways(server):
             found += await _scaled(way, server, url, n, workers)
+    return found
+
+
+async def _scaled_on_valkey(n: int, workers: int) -> list[Measured]:
+    """On a cell of its own each time."""
+    found: list[Measured] = []
+    with new_server() as server:
+        rates: dict[int, float] = {}
+        for count in COUNTS:
+            way = Way("direct", server.url_of(f"of-{count}"))
+            rates[count], parts = await _measured(way, count, n, workers)
+            found.append(_line("valkey", "direct", count, n, rates, parts, ""))
     return found
 
 
@@ -70,31 +85,39 @@ def _ways(server: PostgresServer) -> Iterator[tuple[str, str]]:
 async def _scaled(
     name: str, server: PostgresServer, url: str, n: int, workers: int
 ) -> list[Measured]:
-    found, rates = [], {}
+    found: list[Measured] = []
+    rates: dict[int, float] = {}
     for count in COUNTS:
         database = f"{name.replace(', ', '_').replace(' ', '_').lower()}_{count}"
         direct = await new_database(server, database)
         await migrate_postgres(direct)
         way = _way(name, url, direct)
         rates[count], parts = await _measured(way, count, n, workers)
-        shares = [part.done for part in parts]
-        deadlocks = await _deadlocks(direct)
-        system = (
-            f"{name}: {count} + {count} processes, least to most of a worker "
-            f"{min(shares) / max(shares):.2f}, deadlocks {deadlocks}"
-        )
-        ratio = rates[count] / rates[2] if count == COUNTS[-1] else None
-        found.append(
-            Measured(
-                scenario=f"{NAME}/{count}" + (", ratio to 2" if ratio else ""),
-                store="postgres",
-                system=system,
-                n=n,
-                ops_per_s=rates[count],
-                ratio_to_raw=ratio,
-            )
-        )
+        more = f", deadlocks {await _deadlocks(direct)}"
+        found.append(_line("postgres", name, count, n, rates, parts, more))
     return found
+
+
+def _line(
+    store: str,
+    name: str,
+    count: int,
+    n: int,
+    rates: dict[int, float],
+    parts: list[Part],
+    more: str,
+) -> Measured:
+    shares = [part.done for part in parts]
+    fairness = f"least to most of a worker {min(shares) / max(shares):.2f}"
+    ratio = rates[count] / rates[2] if count == COUNTS[-1] else None
+    return Measured(
+        scenario=f"{NAME}/{count}" + (", ratio to 2" if ratio else ""),
+        store=store,
+        system=f"{name}: {count} + {count} processes, {fairness}{more}",
+        n=n,
+        ops_per_s=rates[count],
+        ratio_to_raw=ratio,
+    )
 
 
 def _way(name: str, url: str, direct: str) -> Way:
@@ -167,7 +190,7 @@ async def _part(process: Process) -> Part:
 
 
 async def _child(what: str, url: str, tuning: str, n: int) -> None:
-    engine = await PostgresBackend.connect(url, **json.decode(tuning))
+    engine = await connect_store(url, loops=False, **json.decode(tuning))
     if what == "work":
         engine.with_scanners()
     told = asyncio.Event()

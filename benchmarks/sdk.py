@@ -14,11 +14,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.engines import new_database
+from benchmarks.engines import SERVERS, served
 from benchmarks.report import Measured, percentile
 from flowfabric import App, Context, Worker
-from flowfabric.connect import migrate_postgres
-from flowfabric.testing.postgres import PostgresServer
 
 DRAIN, STEPS, LATENCY = "sdk-drain", "steps", "sdk-latency"
 ROUNDS = 3
@@ -53,10 +51,8 @@ async def connected(store: str) -> AsyncIterator[App]:
     """An app on fresh storage."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
-        if store == "postgres":
-            server = stack.enter_context(PostgresServer())
-            url = await new_database(server, "sdk")
-            await migrate_postgres(url)
+        if store in SERVERS:
+            url = await stack.enter_async_context(served(store))
         elif store == "memory":
             url = "memory://"
         else:
@@ -126,7 +122,7 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
     async with connected(store) as app:
         async with Worker(app):
             found = [await latency(LATENCY, store, app, n)]
-        if store == "postgres":
+        if store in SERVERS:
             async with _another_process(app.url):
                 found.append(await latency(f"{LATENCY}/across processes", store, app, n))
     return found

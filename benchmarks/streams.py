@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from statistics import median
 
-from benchmarks.engines import LANE, creations, new_database, opened
+from benchmarks.engines import LANE, SERVERS, creations, opened, served
 from benchmarks.report import Measured, percentile
-from flowfabric import ClaimPolicy, Engine, Frame, FrameKind, PostgresBackend
+from flowfabric import ClaimPolicy, Engine, Frame, FrameKind
+from flowfabric.connect import connect_store
 from flowfabric.model.lease import Work
-from flowfabric.testing.postgres import PostgresServer
 
 APPEND, LATENCY = "stream-append", "stream-latency"
 WRITERS = 100
@@ -92,8 +92,8 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
     """From the call that writes a frame to the moment a tail that waits for it has it."""
     async with opened(store) as (engine, _):
         found = [await _latency(LATENCY, store, engine, engine, n)]
-    if store == "postgres":
-        async with _another_process() as (writer, reader):
+    if store in SERVERS:
+        async with _another_process(store) as (writer, reader):
             found.append(await _across(store, writer, reader, n))
     return found
 
@@ -126,13 +126,14 @@ async def _latency(name: str, store: str, writer: Engine, reader: Engine, n: int
 
 
 @asynccontextmanager
-async def _another_process() -> AsyncIterator[tuple[Engine, asyncio.subprocess.Process]]:
+async def _another_process(
+    store: str,
+) -> AsyncIterator[tuple[Engine, asyncio.subprocess.Process]]:
     """A follower in a process of its own, which says when it saw a frame: both clocks are the
     machine's.
     """
-    with PostgresServer() as server:
-        url = await new_database(server, "frames")
-        engine = await PostgresBackend.connect(url, migrate=True)
+    async with served(store) as url:
+        engine = await connect_store(url, loops=False)
         try:
             reader = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -172,7 +173,7 @@ async def _across(
 async def _follow(url: str) -> None:
     from flowfabric import ExecutionId
 
-    async with await PostgresBackend.connect(url) as engine:
+    async with await connect_store(url, loops=False) as engine:
         ident = ExecutionId(sys.stdin.readline().strip())
         print("ready", flush=True)
         async for _ in engine.follow_stream(ident):

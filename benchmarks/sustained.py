@@ -15,7 +15,9 @@ from msgspec import Struct
 from benchmarks.engines import fill, opened
 from benchmarks.report import Measured, percentile
 from benchmarks.submit_claim_complete import worker
+from benchmarks.valkey import keys, memory
 from flowfabric import Engine, LoopSettings, Settings
+from flowfabric.store.valkey.store import ValkeyStore
 
 NAME = "sustained"
 PORTIONS = 10
@@ -32,9 +34,12 @@ class Sizes(Struct):
     tables: int
     indexes: int = 0
     dead_rows: int = 0
+    keys: int = 0
 
     def __str__(self) -> str:
         mb = 1e6
+        if self.keys:
+            return f"memory {self.tables / mb:.0f} MB, {self.keys:,} keys"
         if not self.indexes:
             return f"file {self.tables / mb:.0f} MB"
         sizes = f"tables {self.tables / mb:.0f} MB, indexes {self.indexes / mb:.0f} MB"
@@ -96,6 +101,12 @@ async def _sqlite(engine: Engine) -> Sizes:
     return Sizes(rows[0][0])
 
 
+async def _valkey(engine: Engine) -> Sizes:
+    assert isinstance(engine.store, ValkeyStore)
+    port = engine.store.options.port
+    return Sizes(await memory(port), keys=await keys(port))
+
+
 async def _nothing(engine: Engine) -> None:
     return None
 
@@ -104,4 +115,5 @@ _SIZES_OF: dict[str, Callable[[Engine], Awaitable[Sizes | None]]] = {
     "postgres": _postgres,
     "sqlite": _sqlite,
     "memory": _nothing,
+    "valkey": _valkey,
 }

@@ -13,10 +13,11 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from benchmarks.clones import clone_postgres, clone_sqlite
+from benchmarks.clones import clone_postgres, clone_sqlite, clone_valkey
 from benchmarks.engines import BULK, LANE, creations, fill, new_database
 from benchmarks.memory_use import rss_mb
 from benchmarks.report import Measured, percentile
+from benchmarks.valkey import new_server
 from flowfabric import (
     ClaimPolicy,
     CreateExecutionArgs,
@@ -29,6 +30,7 @@ from flowfabric import (
     SuspendArgs,
     memory_engine,
 )
+from flowfabric.connect import ValkeyBackend
 from flowfabric.model.lease import HandleKind, Work
 from flowfabric.model.waitpoint import TimeoutBehavior
 from flowfabric.testing.postgres import PostgresServer
@@ -70,6 +72,9 @@ async def _opened(store: str) -> AsyncIterator[tuple[Engine, str]]:
             server = stack.enter_context(PostgresServer())
             url = await new_database(server, "engine")
             engine = await PostgresBackend.connect(url, migrate=True)
+        elif store == "valkey":
+            url = stack.enter_context(new_server()).url
+            engine = await ValkeyBackend.connect(url)
         elif store == "memory":
             url, engine = "", memory_engine()
         else:
@@ -100,6 +105,8 @@ async def _suspended(engine: Engine, store: str, url: str, n: int) -> None:
     copies = n // TEMPLATES - 1
     if store == "postgres":
         await clone_postgres(url, copies)
+    elif store == "valkey":
+        await clone_valkey(engine.store, copies)
     else:
         await asyncio.to_thread(clone_sqlite, url, copies)
 

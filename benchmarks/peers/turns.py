@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from benchmarks.engines import APPEND_FILE
 from benchmarks.peers.children import ask
 from benchmarks.peers.protocol import Reply
 from benchmarks.peers.systems import require, systems_of
+from benchmarks.valkey import new_server
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.testing.valkey import ValkeyServer
 
@@ -55,10 +55,7 @@ async def settle(url: str) -> None:
 
 
 def _server(store: str) -> PostgresServer | ValkeyServer:
-    folder = _working_disk()
-    return (
-        ValkeyServer(*APPEND_FILE, folder=folder) if store == "valkey" else PostgresServer(folder)
-    )
+    return new_server() if store == "valkey" else PostgresServer(_working_disk())
 
 
 def _fresh_database(server: PostgresServer | ValkeyServer) -> AbstractAsyncContextManager[str]:
