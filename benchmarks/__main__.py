@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from benchmarks import (
     backlog_growth,
     bulk_cancel,
+    bytes_per_execution,
     capabilities,
     capacity,
     cell_simulation,
@@ -48,6 +49,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.TWO_CALLS: (submit_claim_complete.run_two_calls, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     bulk_cancel.NAME: (bulk_cancel.run, 100_000),
+    bytes_per_execution.NAME: (bytes_per_execution.run, 10_000),
     capabilities.NAME: (capabilities.run, 10_000),
     costs.NAME: (costs.run, 5_000),
     idle.NAME: (idle.run, 20),

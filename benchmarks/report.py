@@ -24,6 +24,7 @@ class Measured(Struct, kw_only=True):
     ratio_to_raw: float | None = None
     share_correct: float | None = None
     wal_bytes: float | None = None
+    memory_bytes: float | None = None
     notes: str | None = None
 
 

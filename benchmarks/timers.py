@@ -101,7 +101,7 @@ async def _suspended(engine: Engine, store: str, url: str, n: int) -> None:
     await fill(engine, TEMPLATES)
     until = await engine.server_time_ms() + FAR_MS
     for work in await engine.claim_many(LANE, (), POLICY, TEMPLATES):
-        await _suspend(engine, work, until)
+        await suspended_until(engine, work, until)
     copies = n // TEMPLATES - 1
     if store == "postgres":
         await clone_postgres(url, copies)
@@ -111,7 +111,7 @@ async def _suspended(engine: Engine, store: str, url: str, n: int) -> None:
         await asyncio.to_thread(clone_sqlite, url, copies)
 
 
-async def _suspend(engine: Engine, work: Work, until_ms: int) -> None:
+async def suspended_until(engine: Engine, work: Work, until_ms: int) -> None:
     await engine.suspend(
         work.handle,
         SuspendArgs(
@@ -141,7 +141,7 @@ async def _lags(engine: Engine, workers: int) -> tuple[list[float], list[float]]
                 else:
                     sleeps.append(late_s)
                     due[work.execution_id] = now + AHEAD_MS
-                    await _suspend(engine, work, now + AHEAD_MS)
+                    await suspended_until(engine, work, now + AHEAD_MS)
 
     working = [asyncio.create_task(work()) for _ in range(workers)]
     for _ in range(DUE):

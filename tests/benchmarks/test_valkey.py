@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.clones import clone_valkey
 from benchmarks.engines import LANE, creations
-from benchmarks.timers import POLICY, SECRET, _suspend
+from benchmarks.timers import POLICY, SECRET, suspended_until
 
 from benchmarks import valkey as bench
 from flowfabric.connect import ValkeyBackend
@@ -21,7 +21,7 @@ async def test_clones_of_suspended_executions_are_found_and_counted() -> None:
         await engine.seed_waitpoint_hmac_secret("bench", SECRET)
         await engine.create_executions(creations(1))
         (work,) = await engine.claim_many(LANE, (), POLICY, 1)
-        await _suspend(engine, work, await engine.server_time_ms() + 1_000_000)
+        await suspended_until(engine, work, await engine.server_time_ms() + 1_000_000)
         before = await bench.calls(server.port), await bench.keys(server.port)
         await clone_valkey(engine.store, COPIES)
         after = await bench.calls(server.port), await bench.keys(server.port)
