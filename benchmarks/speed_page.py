@@ -12,16 +12,18 @@ import platform
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 
 from msgspec import Struct
 
+from benchmarks.peers.systems import RAW, systems_of
 from benchmarks.report import Measured
 
 NAME = "speed"
-STORES = ("sqlite", "postgres")
+STORES = {"sqlite": "SQLite", "postgres": "Postgres", "valkey": "Valkey"}
 LIMIT_S = 600
 Cell = Callable[[Measured], float | None]
 
@@ -37,18 +39,29 @@ class Row(Struct, frozen=True):
     scenario: str
     unit: str
     system: str = "flowfabric"
-    stores: tuple[str, ...] = STORES
+    stores: tuple[str, ...] = tuple(STORES)
 
 
-RATE, P50, P99, SHARE, WAL = "/s", "ms p50", "ms p99", "of raw", "bytes"
+RATE, P50, P99, SHARE, WAL, MEMORY = "/s", "ms p50", "ms p99", "of raw", "bytes", "B"
 _CELLS: dict[str, Cell] = {
     RATE: lambda found: found.ops_per_s,
     P50: lambda found: found.p50_ms,
     P99: lambda found: found.p99_ms,
     SHARE: lambda found: found.ratio_to_raw,
     WAL: lambda found: found.wal_bytes,
+    MEMORY: lambda found: found.memory_bytes,
 }
 _LIFE = "submit-claim-complete"
+_WEIGHT = "bytes-per-execution"
+
+
+def _weights(state: str, what: str) -> Iterator[Row]:
+    for payload in ("40", "1,024"):
+        system = f"flowfabric, payload of {payload} bytes"
+        said = f"{what}, payload of {payload} bytes"
+        yield Row(said, _WEIGHT, f"{_WEIGHT}/{state}", MEMORY, system, ("valkey",))
+
+
 SECTIONS: dict[str, tuple[Row, ...]] = {
     "Executions": (
         Row("create, claim, complete; 16 workers", _LIFE, _LIFE, RATE),
@@ -82,6 +95,12 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("create", "wal", "wal/create", WAL, stores=("postgres",)),
         Row("claim and complete", "wal", "wal/claim", WAL, stores=("postgres",)),
     ),
+    "Memory of one execution on the server": (
+        *_weights("waiting", "waiting"),
+        *_weights("active", "claimed"),
+        *_weights("suspended", "suspended at a waitpoint"),
+        *_weights("ended", "completed, the result as large as the payload"),
+    ),
 }
 PEERS = {
     "drain of 5,000 jobs by one process": ("peers --workload drain", "peers/drain", RATE),
@@ -89,15 +108,17 @@ PEERS = {
     "bulk enqueue": ("enqueue", "enqueue/bulk", RATE),
     "enqueue one by one": ("enqueue", "enqueue/one-by-one", RATE),
 }
-SYSTEMS = ("flowfabric", "pgqueuer", "procrastinate", "dbos", "raw")
+PEER_STORES = ("postgres", "valkey")
+_DRIVERS = {"postgres": "asyncpg", "valkey": "valkey-glide"}
 
 
 _INTRODUCTION = """\
 Measured on {cores} shared cores of a virtual machine with Python {python}, SQLite {sqlite}
-(`synchronous=FULL`) and Postgres from a wheel with default durable settings. Each figure is the
-median of {rounds} runs, with the lowest and the highest in brackets. The machine's own speed varies
-by a factor of two over a day, so compare the figures of one row, and run the commands on yours.
-This page is written by `python -m benchmarks speed --rounds {rounds} --write docs/speed.md`.
+(`synchronous=FULL`), Postgres from a wheel with default durable settings, and Valkey from a wheel
+with an append file that is written every second. Each figure is the median of {rounds} runs, with
+the lowest and the highest in brackets. The machine's own speed varies by a factor of two over a
+day, so compare the figures of one row, and run the commands on yours. This page is written by
+`python -m benchmarks speed --rounds {rounds} --write docs/speed.md`.
 """
 
 
@@ -111,11 +132,18 @@ class Results:
         """One round of a command, in a process of its own. One that fails has no figure."""
         argv = [sys.executable, "-m", "benchmarks", *command.split(), "--store", store, "--json"]
         print(f"{command} --store {store}", file=sys.stderr, flush=True)
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S)
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            print(f"stopped after {LIMIT_S} s", file=sys.stderr, flush=True)
+            return
         if done.returncode != 0:
             print(done.stderr[-2_000:], file=sys.stderr, flush=True)
             return
-        rows = [Measured(**json.loads(line)) for line in done.stdout.splitlines() if line]
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        self.add(command, store, [Measured(**json.loads(line)) for line in lines])
+
+    def add(self, command: str, store: str, rows: list[Measured]) -> None:
         self._found.setdefault((command, store), []).append(rows)
 
     def values(self, row: Row, store: str) -> list[float]:
@@ -159,7 +187,7 @@ def commands() -> list[tuple[str, str]]:
         (row.command, store) for group in SECTIONS.values() for row in group for store in row.stores
     ]
     return list(
-        dict.fromkeys([*rows, *((command, "postgres") for command, _, _ in PEERS.values())])
+        dict.fromkeys([*rows, *product((command for command, _, _ in PEERS.values()), PEER_STORES)])
     )
 
 
@@ -173,24 +201,35 @@ def page(results: Results, rounds: int) -> Iterator[str]:
     )
     for title, rows in SECTIONS.items():
         yield f"## {title}\n"
-        yield "| what | command | SQLite | Postgres |\n|---|---|---|---|"
+        stores = [store for store in STORES if any(store in row.stores for row in rows)]
+        yield _head(STORES[store] for store in stores)
         for row in rows:
-            cells = " | ".join(cell(results.values(row, store), row.unit) for store in STORES)
-            yield f"| {row.what} | `python -m benchmarks {row.command}` | {cells} |"
+            cells = " | ".join(cell(results.values(row, store), row.unit) for store in stores)
+            only = "" if len(stores) > 1 else f" --store {stores[0]}"
+            yield f"| {row.what} | `python -m benchmarks {row.command}{only}` | {cells} |"
         yield ""
-    yield "## Beside other systems on Postgres\n"
+    for store in PEER_STORES:
+        yield from _peers(results, store)
+
+
+def _head(columns: Iterable[str]) -> str:
+    names = list(columns)
+    return f"| what | command | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
+
+
+def _peers(results: Results, store: str) -> Iterator[str]:
+    yield f"## Beside other systems on {STORES[store]}\n"
     yield (
         "Each system runs in processes of its own, in turns on the same server, with the settings\n"
-        "that it recommends. `bare` is a loop over asyncpg.\n"
+        f"that it recommends. `bare` is a loop over {_DRIVERS[store]}.\n"
     )
-    heads = [name.replace("raw", "bare") for name in SYSTEMS]
-    yield f"| what | command | {' | '.join(heads)} |\n|---|---|{'---|' * len(SYSTEMS)}"
+    yield _head(name.replace(RAW, "bare") for name in systems_of(store))
     for what, (command, scenario, unit) in PEERS.items():
         cells = " | ".join(
-            cell(results.values(Row(what, command, scenario, unit, system), "postgres"), unit)
-            for system in SYSTEMS
+            cell(results.values(Row(what, command, scenario, unit, system), store), unit)
+            for system in systems_of(store)
         )
-        yield f"| {what} | `python -m benchmarks {command} --store postgres` | {cells} |"
+        yield f"| {what} | `python -m benchmarks {command} --store {store}` | {cells} |"
     yield ""
 
 
