@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ EXECUTION_ID = CLAIMED.index("execution_id")
 EXPIRES_AT_MS = CLAIMED.index("lease_expires_at_ms")
 LEASE_WIDTH = CLAIMED.index("lane_id") + 1
 """The columns before it name the lease, those behind it describe the work."""
+CLAIMERS_KEPT = 1_000
 _ATTEMPT_TYPES = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}
 
 
@@ -51,7 +53,28 @@ class Claimer(Struct, frozen=True):
 
 
 def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> Claimer:
-    """The checked arguments of a claim."""
+    """The checked arguments of a claim. A worker repeats them, so they are checked once."""
+    given = validation.instance(policy, ClaimPolicy, "policy")
+    said = (given.worker_id, given.worker_instance_id, given.lease_ttl_ms, given.max_wait_ms)
+    if type(capabilities) is tuple:
+        try:
+            return _checked(lane, capabilities, n, *said, given.namespace)
+        except TypeError:  # an argument that cannot be hashed, and is refused with its name
+            pass
+    return _check(lane, capabilities, n, *said, given.namespace)
+
+
+def _check(
+    lane: str,
+    capabilities: Iterable[str],
+    n: int,
+    worker_id: str,
+    instance: str,
+    ttl_ms: int,
+    max_wait_ms: int | None,
+    namespace: str | None,
+) -> Claimer:
+    policy = ClaimPolicy(worker_id, instance, ttl_ms, max_wait_ms, namespace)
     checked, tokens = lane_id(lane), check_worker_capabilities(capabilities)
     validation.claim_policy(policy)
     validation.whole(n, "n", 1, MAX_CLAIM_BATCH)
@@ -67,6 +90,10 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
     )
 
 
+_checked = lru_cache(CLAIMERS_KEPT, typed=True)(_check)
+
+
+@lru_cache(CLAIMERS_KEPT)
 def sweep_plan(claimer: Claimer) -> Plan:
     assert claimer.namespace is not None, "one statement claims in one namespace"
     return claims.claim(
