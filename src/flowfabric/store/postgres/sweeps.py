@@ -137,7 +137,8 @@ async def run_commits_and_sweeps(
     arrays = argument_arrays(plan_sql, [plans[at] for at in order])
     text = _sweep_preceded_by(plan_form, sweep_form).sql
     rows = await session.fetch(text, now_ms, *values, *selected_by, *arrays)
-    answers = _answers(plan_form, rows[0][0], order)
+    said = next((row[0] for row in rows if row[0] is not None), None)
+    answers = _answers(plan_form, said, order)
     if any(isinstance(answer, Applied) for answer in answers):
         effects.add_channels(plan_sql)
     shares = _assign(sweep_sql, sweep_form, wanted, _picked(rows), effects)

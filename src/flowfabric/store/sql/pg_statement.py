@@ -47,6 +47,10 @@ from flowfabric.store.sql.pg_form import Lead, PgForm, WakePosition
 from flowfabric.store.sql.pg_steps import children, following, in_key_order, item_kinds
 
 REFUSED_AT = "ff_refused_at_"
+_SAID_ONCE = (
+    "CASE WHEN g.place_ IS NULL OR g.place_ = (SELECT min(g.place_) FROM g) THEN f.said_ END"
+)
+"""In every row, the answers of the plans would be sent and decoded once for each row swept."""
 
 
 class _Shape(Struct, frozen=True):
@@ -146,7 +150,7 @@ def _answer_columns(form: Form, shape: _Shape, lead: Lead | None) -> tuple[int, 
         )
         keys = [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in shape.answer_key]
         return 1 + len(shape.answer_key), [time, "count(*)", *keys]
-    shown = [time if lead is None or lead.decides else "f.said_"]
+    shown = [time if lead is None or lead.decides else _SAID_ONCE]
     if shape.answer_key:
         shown += [f"g.r_{k}" for k in shape.answer_key]
     elif shape.plain:
