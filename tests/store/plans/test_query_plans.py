@@ -14,6 +14,7 @@ from flowfabric.rules.claims.claims import CLAIM
 from flowfabric.rules.leases.attempts import COMPLETE
 from flowfabric.store.port import Get, Listed, Scan, Tally
 from flowfabric.store.postgres import connections
+from flowfabric.store.postgres.codec import random_uuids
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.next_due import firsts_of
 from flowfabric.store.postgres.reader import run_reads
@@ -240,7 +241,9 @@ def check_outbox(reader: Session, channel: str) -> None:
 
 def _claim(writer: Session, count: int) -> int:
     """Claims rows and commits; the number of pages read, later steps included."""
-    params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "default", "{}", "w"]
+    random = rf"\x{random_uuids(2 * count).hex()}"
+    called = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, random]
+    params = [*called, LANE, "default", "{}", "w"]
     found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
     assert found[0]["Actual Rows"] == count
     apart = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +18,8 @@ from flowfabric.store.sql.pg_form import PgForm
 from flowfabric.store.sql.rows import SqlRow
 
 Values = Sequence[Any]
+_VERSION = bytes(0x40 | byte & 0x0F for byte in range(256))
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
 _json = msgspec.json.Encoder().encode
 
 
@@ -94,6 +97,14 @@ def argument_arrays(sql: PgForm, plans: Sequence[Plan]) -> list[Values]:
         pack = _items_packer(sql.items) if sql.kinds[at] == "items" else _PACKERS.get(sql.kinds[at])
         arrays.append(column if pack is None else [pack(items) for items in column])
     return arrays
+
+
+def random_uuids(count: int) -> bytes:
+    """The bytes of new uuids of version 4."""
+    drawn = bytearray(os.urandom(16 * count))
+    drawn[6::16] = drawn[6::16].translate(_VERSION)
+    drawn[8::16] = drawn[8::16].translate(_VARIANT)
+    return bytes(drawn)
 
 
 def _all_equal(column: Values) -> bool:

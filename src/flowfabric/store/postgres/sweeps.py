@@ -11,7 +11,7 @@ from typing import Any
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.batching import Sweep, selection, split_answers
 from flowfabric.store.port import Row
-from flowfabric.store.postgres.codec import Values, argument_arrays
+from flowfabric.store.postgres.codec import Values, argument_arrays, random_uuids
 from flowfabric.store.postgres.effects import Effects
 from flowfabric.store.postgres.executor import (
     LateRefusal,
@@ -90,12 +90,15 @@ async def _run_decided(
     return _assign(sql, form, wanted, _picked(rows), effects) if rows else Refused()
 
 
-def _arguments(sql: PgForm, form: Form, wanted: Sequence[Sweep]) -> tuple[list[Values], Values]:
+def _arguments(sql: PgForm, form: Form, wanted: Sequence[Sweep]) -> tuple[list[Any], Values]:
     """The arrays of a sweep, with the request of each row, and the values it selects by."""
     requests = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
     selected_by = [wanted[0][0].values[form.args.index(name)] for name in form.pick_args]
     arrays = argument_arrays(sql, [plan for plan, _ in wanted]) if sql.arrays else []
-    return [*arrays, requests], selected_by
+    values = [*arrays, requests]
+    if sql.drawn:
+        values.append(random_uuids(sql.drawn * len(requests)))
+    return values, selected_by
 
 
 def _picked(rows: SqlRows) -> list[SqlRow]:

@@ -12,12 +12,14 @@ from flowfabric.plan import (
     Insert,
     Span,
     Until,
+    Update,
     When,
     step_values,
 )
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sql.ddl import PG_TYPES
 from flowfabric.store.sql.forms import argument_names
+from flowfabric.store.sql.pg_expr import fresh_values
 
 NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 _SENT_AS = dict.fromkeys(("list", "items", "uuids", "json"), "text")
@@ -33,6 +35,21 @@ def clock(name: str = "clk", behind: str = "") -> str:
 def step_arguments(form: Form) -> list[str]:
     """The arguments of the steps, without those that only select the rows of a sweep."""
     return argument_names(v for step in form.steps for v in step_values(step))
+
+
+def drawn_uuids(form: Form) -> int:
+    """How many new uuids the deciding step of a sweep writes in a row."""
+    head = form.steps[0]
+    return sum(map(fresh_values, head.set.values())) if isinstance(head, Update) else 0
+
+
+def selecting_from(form: Form) -> int:
+    """The first parameter of a sweep that selects.
+
+    Before it are the time, an array per argument, the request of each row, and the bytes of new
+    uuids if there are any.
+    """
+    return len(step_arguments(form)) + 3 + bool(drawn_uuids(form))
 
 
 def later_arguments(form: Form) -> list[str]:

@@ -12,7 +12,7 @@ from flowfabric.store.sql.pg_arguments import (
     clock,
     later_arguments,
     needed_columns,
-    step_arguments,
+    selecting_from,
 )
 from flowfabric.store.sql.pg_deciding import changed
 from flowfabric.store.sql.pg_expr import Scalars, Scope, argument_kinds
@@ -79,4 +79,4 @@ def sweep_preceded_by(first: Form, form: Form) -> PgForm:
 
 def _next_parameter(form: Form) -> int:
     """The first parameter number after the arguments of a sweep."""
-    return len(step_arguments(form)) + len(form.pick_args) + 3
+    return selecting_from(form) + len(form.pick_args)

@@ -11,12 +11,14 @@ from flowfabric.store.sql.forms import key_conditions
 from flowfabric.store.sql.pg_arguments import (
     NOW_MS,
     array_parameters,
+    drawn_uuids,
     element_cast,
     later_arguments,
     needed_columns,
+    selecting_from,
     step_arguments,
 )
-from flowfabric.store.sql.pg_expr import Scalars, Scope
+from flowfabric.store.sql.pg_expr import Scalars, Scope, Swept
 from flowfabric.store.sql.pg_steps import guarded, hidden
 
 OR_NOTHING = "ON CONFLICT DO NOTHING "
@@ -33,8 +35,9 @@ def deciding(form: Form, kinds: Mapping[str, str], *, plain: bool, led: bool) ->
         return _inserted(head, subject, Scope(subject, kinds, "a", ""), after, plain=plain)
     keep = ["now_ms_", *later_arguments(form), *(f"w_{c}" for c in before)]
     if form.pick is not None:
-        scope = Scope(subject, kinds, "p", "t.")
-        written = changed(head, subject, scope, ["request_", "place_", *keep], after, "p.w_")
+        random = len(step_arguments(form)) + 3
+        swept = Swept(subject, kinds, random, drawn_uuids(form))
+        written = changed(head, subject, swept, ["request_", "place_", *keep], after, "p.w_")
         return [*_picked(form, subject, kinds, before, led=led), written]
     if before:
         scope = Scope(subject, kinds, "l", "t.")
@@ -146,7 +149,7 @@ def _picked(
     assert form.pick is not None
     used = step_arguments(form)
     requests = f"(${len(used) + 2}::int[])"
-    places = {name: at for at, name in enumerate(form.pick_args, len(used) + 3)}
+    places = {name: at for at, name in enumerate(form.pick_args, selecting_from(form))}
     order = index_order(INDEXES[form.pick.index], "t.")
     columns = ", ".join(f"t.{c} AS w_{c}" for c in before)
     lead = "EXISTS (SELECT 1 FROM f) AND " if led else ""

@@ -132,7 +132,7 @@ class Scope:
             case Once(value=inner):
                 return f"coalesce({own}, {self.value(inner, kind)})"
             case Fresh():
-                return "gen_random_uuid()"
+                return self.fresh()
             case Item(name=name):
                 return f"x.{name}"
             case Text(parts=parts):
@@ -159,6 +159,9 @@ class Scope:
 
     def now(self) -> str:
         return f"{self.args}.now_ms_"
+
+    def fresh(self) -> str:
+        return "gen_random_uuid()"
 
     def cond(self, cond: Cond, left: str, kind: str) -> str:
         return comparison(left, cond, lambda value: self.value(value, kind))
@@ -207,3 +210,26 @@ class Scalars(Scope):
 
     def now(self) -> str:
         return self._now
+
+
+class Swept(Scope):
+    """The rows of a sweep. Each takes its new uuids from random bytes that the caller sends.
+
+    A server without OpenSSL opens the system's random device for each uuid.
+    """
+
+    def __init__(self, subject: Table, kinds: Mapping[str, str], random: int, each: int) -> None:
+        super().__init__(subject, kinds, "p", "t.")
+        self._random, self._each, self._taken = random, each, 0
+
+    def fresh(self) -> str:
+        start = f"(p.place_ - 1) * {16 * self._each} + {16 * self._taken + 1}"
+        self._taken += 1
+        return f"encode(substr(${self._random}::bytea, {start}, 16), 'hex')::uuid"
+
+
+def fresh_values(value: object) -> int:
+    """How many new uuids the value needs."""
+    if isinstance(value, When):
+        return fresh_values(value.then) + fresh_values(value.otherwise)
+    return fresh_values(value.value) if isinstance(value, Once) else isinstance(value, Fresh)

@@ -35,6 +35,8 @@ class PgForm(Struct, frozen=True):
     """The kinds of the arguments."""
     arrays: tuple[int, ...]
     """Positions of the arguments that are sent as arrays."""
+    drawn: int
+    """How many new uuids a sweep writes in a row; the caller sends their bytes."""
     key: tuple[int, ...]
     """Positions of the arguments that name the deciding row."""
     returned: tuple[int, int]

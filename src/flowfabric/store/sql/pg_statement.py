@@ -31,6 +31,7 @@ from flowfabric.store.sql.pg_arguments import (
     argument_rows,
     array_parameters,
     clock,
+    drawn_uuids,
     step_arguments,
     wake_columns,
 )
@@ -88,6 +89,7 @@ def statement(form: Form, lead: Lead | None = None) -> PgForm:
         probe=probe(form, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
         arrays=tuple(form.args.index(a) for a in sent),
+        drawn=drawn_uuids(form) if form.pick is not None else 0,
         key=shape.key,
         returned=(first, first + len(returned)),
         returned_kinds=tuple(shape.subject.kinds[c] for c in returned),

@@ -12,12 +12,12 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     FROM ff_exec_core AS t
     WHERE t.lifecycle_phase = 'runnable'
     AND t.eligibility_state = 'eligible_now'
-    AND t.lane_id = $7::text
-    AND t.namespace = $8::text
+    AND t.lane_id = $8::text
+    AND t.namespace = $9::text
     AND t.gate = ''::text
-    AND t.required_capabilities <@ $9::text[]
-    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $10::text)
-    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $7::text AND o.state IN ('paused', 'disabled'))
+    AND t.required_capabilities <@ $10::text[]
+    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $11::text)
+    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $8::text AND o.state IN ('paused', 'disabled'))
     ORDER BY t.priority DESC,
     t.created_at_ms,
     t.execution_id LIMIT cardinality($6::int[]) FOR UPDATE OF t SKIP LOCKED),
@@ -44,8 +44,8 @@ g AS (UPDATE ff_exec_core AS t
     public_state = 'active'::text,
     attempt_state = 'running_attempt'::text,
     lease_epoch = t.lease_epoch + 1,
-    current_lease_id = gen_random_uuid(),
-    current_attempt_id = coalesce(t.current_attempt_id, gen_random_uuid()),
+    current_lease_id = encode(substr($7::bytea, (p.place_ - 1) * 32 + 1, 16), 'hex')::uuid,
+    current_attempt_id = coalesce(t.current_attempt_id, encode(substr($7::bytea, (p.place_ - 1) * 32 + 17, 16), 'hex')::uuid),
     attempt_index = CASE WHEN t.current_attempt_id IS NULL THEN t.total_attempt_count ELSE t.attempt_index END,
     total_attempt_count = CASE WHEN t.current_attempt_id IS NULL THEN t.total_attempt_count + 1 ELSE t.total_attempt_count + 0 END,
     current_worker_id = p.worker_id,

@@ -10,12 +10,12 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     t.partition_key AS w_partition_key,
     t.execution_id AS w_execution_id
     FROM ff_exec_core AS t
-    WHERE t.partition_key = $7::bigint
-    AND t.execution_id = ANY($8::uuid[])
+    WHERE t.partition_key = $8::bigint
+    AND t.execution_id = ANY($9::uuid[])
     AND CASE WHEN t.lifecycle_phase = 'runnable'::text
     AND t.eligibility_state = 'eligible_now'::text
-    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $9::text)
-    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $10::text AND o.state IN ('paused', 'disabled')) THEN true ELSE false END
+    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $10::text)
+    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $11::text AND o.state IN ('paused', 'disabled')) THEN true ELSE false END
     ORDER BY t.execution_id LIMIT cardinality($6::int[]) FOR UPDATE OF t SKIP LOCKED),
 p AS MATERIALIZED (SELECT d.*,
     clk.now_ms AS now_ms_,
@@ -40,8 +40,8 @@ g AS (UPDATE ff_exec_core AS t
     public_state = 'active'::text,
     attempt_state = 'running_attempt'::text,
     lease_epoch = t.lease_epoch + 1,
-    current_lease_id = gen_random_uuid(),
-    current_attempt_id = coalesce(t.current_attempt_id, gen_random_uuid()),
+    current_lease_id = encode(substr($7::bytea, (p.place_ - 1) * 32 + 1, 16), 'hex')::uuid,
+    current_attempt_id = coalesce(t.current_attempt_id, encode(substr($7::bytea, (p.place_ - 1) * 32 + 17, 16), 'hex')::uuid),
     attempt_index = CASE WHEN t.current_attempt_id IS NULL THEN t.total_attempt_count ELSE t.attempt_index END,
     total_attempt_count = CASE WHEN t.current_attempt_id IS NULL THEN t.total_attempt_count + 1 ELSE t.total_attempt_count + 0 END,
     current_worker_id = p.worker_id,
