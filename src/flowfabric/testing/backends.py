@@ -1,4 +1,4 @@
-"""Engines for tests: memory, SQLite or Postgres, each empty and under the test's own clock."""
+"""Engines for tests on every backend, each empty and under the test's own clock."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ from flowfabric.connect import (
     postgres_engine,
     postgres_options,
     sqlite_engine,
+    valkey_engine,
 )
 from flowfabric.engine.engine import Engine
 from flowfabric.store.clock import Clock
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing.postgres import SERVER_URL, PostgresServer, find_binaries
+from flowfabric.testing.valkey import SERVER_URL as VALKEY_URL
+from flowfabric.testing.valkey import find_server
 
 if TYPE_CHECKING:
     import asyncpg
 
-BACKENDS = ("memory", "sqlite", "postgres")
+    from flowfabric.store.valkey.options import Options as ValkeyOptions
+    from flowfabric.testing.cells import Cells
+
+BACKENDS = ("memory", "sqlite", "postgres", "valkey")
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
@@ -83,8 +89,11 @@ async def _executed(url: str, sql: str) -> None:
 def missing(backend: str) -> str | None:
     """Why this machine cannot test on the backend; None if it can.
 
-    A server of FF_TEST_POSTGRES_URL that does not answer is an error, not a reason to skip.
+    A server of FF_TEST_POSTGRES_URL or FF_TEST_VALKEY_URL that does not answer is an error, not a
+    reason to skip.
     """
+    if backend == "valkey":
+        return _missing_valkey()
     if backend != "postgres":
         return None
     if find_spec("asyncpg") is None:
@@ -96,6 +105,31 @@ def missing(backend: str) -> str | None:
     except RuntimeError as error:
         return str(error)
     return None
+
+
+def _missing_valkey() -> str | None:
+    if find_spec("glide") is None or find_spec("msgpack") is None:
+        return "valkey needs two more libraries: pip install 'flowfabric[valkey]'"
+    if os.environ.get(VALKEY_URL):
+        return None
+    try:
+        find_server()
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def new_cells() -> Cells:
+    from flowfabric.testing.cells import Cells
+
+    return Cells()
+
+
+def valkey_cell_engine(options: ValkeyOptions, clock: Clock) -> Engine:
+    """An engine on a cell that is empty."""
+    from flowfabric.testing.cells import ReopeningStore
+
+    return valkey_engine(ReopeningStore(options, clock=clock))
 
 
 def new_engine(backend: str, clock: Clock, folder: Path, url: str | None) -> Engine:

@@ -6,8 +6,8 @@ async def test_a_reminder(ff_clock, ff_worker):
     await ff_clock.advance("30d")
     assert await run.result() == "reminded"
 
-`@pytest.mark.ff_backend("memory", "sqlite", "postgres")` runs the test on each of them; without
-the marker it runs in memory.
+`@pytest.mark.ff_backend("memory", "sqlite", "postgres", "valkey")` runs the test on each of them;
+without the marker it runs in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,9 +26,19 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.sdk.app import App
 from flowfabric.sdk.worker import Worker
-from flowfabric.testing.backends import BACKENDS, Database, missing, new_engine
+from flowfabric.testing.backends import (
+    BACKENDS,
+    Database,
+    missing,
+    new_cells,
+    new_engine,
+    valkey_cell_engine,
+)
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from flowfabric.testing.cells import Cells
 
 MARKER = "ff_backend"
 
@@ -55,6 +65,21 @@ def ff_database() -> Iterator[Callable[[], str]]:
         database.close()
 
 
+@pytest.fixture(scope="session")
+def ff_cells() -> Iterator[Callable[[], Cells]]:
+    """Returns what hands out empty cells of Valkey. The first call starts a server."""
+    opened: list[Cells] = []
+
+    def cells() -> Cells:
+        if not opened:
+            opened.append(new_cells())
+        return opened[0]
+
+    yield cells
+    for each in opened:
+        each.close()
+
+
 @pytest.fixture
 def ff_backend(request: pytest.FixtureRequest) -> str:
     """The backend of this test: one that the marker `ff_backend` names, or memory."""
@@ -67,12 +92,20 @@ def ff_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def ff_engine(
-    ff_clock: VirtualClock, ff_backend: str, tmp_path: Path, ff_database: Callable[[], str]
+    ff_clock: VirtualClock,
+    ff_backend: str,
+    tmp_path: Path,
+    ff_database: Callable[[], str],
+    ff_cells: Callable[[], Cells],
 ) -> Iterator[Engine]:
-    """An empty engine under `ff_clock`. A plain test on Postgres opens it with `async with`."""
-    engine = new_engine(
-        ff_backend, ff_clock.manual, tmp_path, ff_database() if ff_backend == "postgres" else None
-    )
+    """An empty engine under `ff_clock`. A plain test on Postgres or Valkey opens it with
+    `async with`.
+    """
+    if ff_backend == "valkey":
+        engine = valkey_cell_engine(ff_cells().new(), ff_clock.manual)
+    else:
+        url = ff_database() if ff_backend == "postgres" else None
+        engine = new_engine(ff_backend, ff_clock.manual, tmp_path, url)
     ff_clock.drive(engine)
     yield engine
     if ff_backend == "sqlite":

@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 from flowfabric.testing.postgres import free_port
 
 START_TIMEOUT_S = 30.0
+SERVER_URL = "FF_TEST_VALKEY_URL"
 
 
 class ValkeyServer:
