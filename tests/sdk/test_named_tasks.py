@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from flowfabric import App, Engine, Retry, Worker, sync
 from flowfabric.errors import ConfigError, TransportError, ValidationError
+from flowfabric.model.search import ExecutionFilter
 from flowfabric.model.task import TaskInfo
 from flowfabric.sdk.exceptions import IdempotencyConflict, PayloadError, UnknownTask
 from flowfabric.sdk.named_task import NamedTask
@@ -104,6 +105,47 @@ async def test_a_run_submitted_by_name_is_that_of_the_declaration(engine: Engine
     assert await worked_off(app, concurrency=2) == 2
     assert await run.result() == {"to": "ü☃", "size": 1, "area": 6}
     assert (await local.result())["to"] == "b"
+
+
+@two_stores
+async def test_many_runs_submitted_by_name_are_those_of_the_declaration(engine: Engine) -> None:
+    app, client = serving(engine), App("memory://", engine=engine)
+    await registered(app)
+    mail = client.task_named("mail")
+    assert isinstance(mail, NamedTask)
+    assert await mail.submit_many([]) == []
+    items = [{"to": f"to-{n}", "size": n} for n in range(3)]
+    runs = await mail.submit_many(items, priority=7, tags={"app.x": "1"}, lane="bulk")
+    assert {run.id.uuid for run in runs} == {
+        row.execution_uuid
+        for row in (await engine.find_executions(ExecutionFilter(lane="bulk", tag="app.x=1"))).items
+    }
+    assert [await run.state() for run in runs] == ["waiting"] * 3
+    late = await mail.submit_many(iter(items), delay="1h")
+    assert [await run.state() for run in late] == ["delayed"] * 3
+    here = await mail.submit_many(items)
+    assert await worked_off(app) == 3
+    assert [(await run.result())["to"] for run in here] == ["to-0", "to-1", "to-2"]
+
+
+@two_stores
+async def test_an_item_that_does_not_fit_is_named_and_none_is_submitted(engine: Engine) -> None:
+    app, client = serving(engine), App("memory://", engine=engine)
+    await registered(app)
+    mail = NamedTask(client, "mail")
+    with pytest.raises(ValidationError, match=r"item 1: .*arguments\.size: number is expected"):
+        await mail.submit_many([{"to": "a"}, {"to": "b", "size": "big"}])
+    with pytest.raises(PayloadError, match="task mail: item 1: a dict of arguments by name"):
+        await mail.submit_many([{"to": "a"}, "b"])  # type: ignore[list-item]
+    with pytest.raises(PayloadError, match=r"task mail: item 0: its arguments: .*object"):
+        await mail.submit_many([{"to": object()}])
+    with pytest.raises(ConfigError, match=r"key: .*one run"):
+        await mail.submit_many([{"to": "a"}], key="k")
+    with pytest.raises(ConfigError, match="task mail: when: unknown option"):
+        await mail.submit_many([{"to": "a"}], when="now")
+    with pytest.raises(UnknownTask, match="registered: mail"):
+        await NamedTask(client, "mial").submit_many([{"to": "a"}])
+    assert (await engine.find_executions(ExecutionFilter())).items == []
 
 
 @two_stores

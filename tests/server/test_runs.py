@@ -6,12 +6,16 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow import SubmitFlowArgs
+from flowfabric.model.flow_links import Parent
 from flowfabric.testing import ManualClock
 from tests.engine.flow_helpers import empty_flow
 from tests.engine.helpers import completed, create, running
@@ -65,6 +69,7 @@ async def test_every_filter_is_a_query_parameter(engine: Engine, clock: ManualCl
             "namespace=other": [failed],
             f"flow={graph.flow}": [graph["m"]],
             f"parent={quote(str(parent))}": [],
+            f"parent={parent.uuid}": [],
             "worker=w1-i1": [held],
             "error=ValueError": [failed],
             f"error={quote('bad in')}": [failed],
@@ -80,6 +85,26 @@ async def test_every_filter_is_a_query_parameter(engine: Engine, clock: ManualCl
         }.items():
             assert await listed(client, f"limit=1&{query}") == expected, query
         assert len(await listed(client)) == 5
+
+
+@memory
+async def test_children_are_listed_by_the_uuid_of_their_parent(engine: Engine) -> None:
+    parent = await create(engine, lane_id="parents")
+    flow = UUID(int=77)
+    child = ExecutionId.for_flow(flow)
+    await engine.submit_flow(
+        SubmitFlowArgs(
+            flow_id=flow,
+            nodes=[CreateExecutionArgs(execution_id=child, lane_id="children")],
+            parent=Parent(execution_id=parent, waitpoint_key="children:1"),
+        )
+    )
+    async with served(engine) as client:
+        assert await listed(client, f"parent={parent.uuid}") == [child]
+        assert await listed(client, f"parent={quote(str(parent))}") == [child]
+        answer = await client.get(f"/v1/runs?parent={UUID(int=9)}")
+    assert answer.status == 404
+    assert "execution" in answer.error
 
 
 @memory
@@ -102,7 +127,9 @@ BAD = {
     "ended_before=-5": "ended_before: milliseconds",
     f"ended_before={'9' * 16}": "ended_before: a whole number",
     f"created_before={'2' * 400}": "created_before: milliseconds",
-    "parent=x": "invalid parent",
+    "parent=x": "invalid parent: a uuid or an id",
+    "parent=00000009": "invalid parent: a uuid or an id",
+    "parent={fp:1}:x": "invalid parent: a uuid or an id",
     "flow=x": "invalid flow: a uuid",
     "tag=": "tag: a key, or key=value",
     "error=": "error: the type",

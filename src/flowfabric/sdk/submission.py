@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
+from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
+    Created,
+    CreateExecutionArgs,
+    Duplicate,
+)
 from flowfabric.model.task import Submission, TaskDeclaration
 from flowfabric.rules.workers.task_submission import creation
 from flowfabric.sdk.durations import millis
@@ -40,6 +48,38 @@ def execution_args(
         key_ttl_ms=None if options.key_ttl is None else millis(options.key_ttl, "key_ttl"),
     )
     return options.dated(creation(task, wanted), time.time_ns() // 1_000_000)
+
+
+def options_of_many(where: str, kwargs: dict[str, object]) -> Options:
+    """The options of runs that are created together."""
+    options = Options.taken_from(kwargs)
+    if kwargs:
+        unknown = ", ".join(sorted(kwargs))
+        raise ConfigError(f"{where}: {unknown}: unknown option of submit_many()")
+    if options.key is not None:
+        raise ConfigError("key: a key belongs to one run; submit() accepts it")
+    return options
+
+
+async def create_runs(
+    app: App,
+    engine: EngineProtocol,
+    first: CreateExecutionArgs,
+    payloads: Sequence[bytes],
+    options: Options,
+    handle: Task[..., Any] | None,
+) -> list[Run[Any]]:
+    """One run for each payload, each like the first, by as few commits as possible."""
+    first = await options.dated_by(engine, first)
+    made = [
+        replace(first, execution_id=ExecutionId.solo(first.lane_id), input_payload=payload)
+        for payload in payloads
+    ]
+    for at in range(0, len(made), MAX_BULK_CREATE):
+        await engine.create_executions(
+            made[at : at + MAX_BULK_CREATE], connection=options.connection
+        )
+    return [Run(app, each.execution_id, handle) for each in made]
 
 
 async def create_run(

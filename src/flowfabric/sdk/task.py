@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
-from flowfabric.model.execution import MAX_BULK_CREATE, CreateExecutionArgs
+from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import (
     MAX_COUNT,
     ExecutionPolicy,
@@ -36,7 +36,7 @@ from flowfabric.sdk.limits import quota_id
 from flowfabric.sdk.options import OVERTIME_MS, Options, capability_of
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.serialization import Signature, sealed
-from flowfabric.sdk.submission import create_run, execution_args
+from flowfabric.sdk.submission import create_run, create_runs, execution_args, options_of_many
 from flowfabric.sdk.sync_context import Context as SyncContext
 from flowfabric.sdk.sync_context import thread_function
 
@@ -135,31 +135,14 @@ class Task(Generic[P, R]):
         before the first is submitted. Up to 10,000 runs are created by one commit; more take
         several.
         """
-        options = Options.taken_from(kwargs)
-        if kwargs:
-            unknown = ", ".join(sorted(kwargs))
-            raise ConfigError(f"task {self.name}: {unknown}: unknown option of submit_many()")
-        if options.key is not None:
-            raise ConfigError("key: a key belongs to one run; submit() accepts it")
-        lane = options.lane or self.lane
+        options = options_of_many(f"task {self.name}", kwargs)
         payloads = [self.payload(*_arguments_of(item)) for item in many]
         if not payloads:
             return []
-        first = self.creation(ExecutionId.solo(lane), payloads[0], options)
+        ident = ExecutionId.solo(options.lane or self.lane)
+        first = self.creation(ident, payloads[0], options)
         engine = await self.app.engine()
-        first = await options.dated_by(engine, first)
-        made = [
-            first,
-            *(
-                replace(first, execution_id=ExecutionId.solo(lane), input_payload=payload)
-                for payload in payloads[1:]
-            ),
-        ]
-        for at in range(0, len(made), MAX_BULK_CREATE):
-            await engine.create_executions(
-                made[at : at + MAX_BULK_CREATE], connection=options.connection
-            )
-        return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
+        return await create_runs(self.app, engine, first, payloads, options, cast(Any, self))
 
     def call(self, /, *args: object, detached: bool = False, **kwargs: object) -> Call:
         """The task with its arguments, for `ctx.children(...)`.

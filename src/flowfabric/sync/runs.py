@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic
 from uuid import UUID
 
@@ -108,6 +108,12 @@ class NamedTask(Wrapper[AsyncNamedTask]):
     @documented(AsyncNamedTask.submit)
     def submit(self, /, **arguments: object) -> Run[Any]:
         return Run(background.call(self.inner.submit(**arguments)))
+
+    @documented(AsyncNamedTask.submit_many)
+    def submit_many(
+        self, many: Iterable[Mapping[str, object]], /, **options: object
+    ) -> list[Run[Any]]:
+        return [Run(run) for run in background.call(self.inner.submit_many(many, **options))]
 
 
 def unwrapped(task: Task[P, R] | AsyncTask[P, R]) -> AsyncTask[P, R]:

@@ -89,21 +89,22 @@ class Runs(Struct, frozen=True):
 @routes("GET", "/v1/runs", answers={200: Runs})
 async def listed(request: ApiRequest, query: RunsQuery) -> Runs:
     """Lists the executions that meet all conditions, the newest first."""
-    where = narrow_search(filter_of(query), request.caller)
+    parent = None if query.parent is None else await _parent(request, query.parent)
+    where = narrow_search(filter_of(query, parent), request.caller)
     page = await request.engine.find_executions(
         where, query.limit, query.cursor, oldest_first=query.order == "oldest"
     )
     return Runs([_run(each) for each in page.items], page.next_cursor)
 
 
-def filter_of(query: RunsQuery) -> ExecutionFilter:
+def filter_of(query: RunsQuery, parent: ExecutionId | None) -> ExecutionFilter:
     return ExecutionFilter(
         state=tuple(query.state),
         task=query.task,
         lane=query.lane,
         tag=query.tag,
         namespace=query.namespace,
-        parent=None if query.parent is None else _execution(query.parent),
+        parent=parent,
         flow=None if query.flow is None else _flow(query.flow),
         worker=query.worker,
         created_from=_time(query.created_from, "created_from"),
@@ -115,11 +116,16 @@ def filter_of(query: RunsQuery) -> ExecutionFilter:
     )
 
 
-def _execution(text: str) -> ExecutionId:
+async def _parent(request: ApiRequest, text: str) -> ExecutionId:
+    """A uuid is looked up, in the namespace of the caller's token."""
     try:
-        return ExecutionId(text)
-    except ValueError as error:
-        raise route.bad_request(f"invalid parent: {error}") from None
+        if text.startswith("{"):
+            return ExecutionId(text)
+        parse_uuid(text)
+    except ValueError:
+        accepted = "a uuid or an id of the form {fp:N}:<uuid>"
+        raise route.bad_request(f"invalid parent: {accepted}, got {text[:80]!r}") from None
+    return await request.engine.resolve_execution(text, request.caller.namespace)
 
 
 def _flow(text: str) -> UUID:
