@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,9 +10,13 @@ from uuid import UUID
 
 import msgspec
 
+from flowfabric.rules.waits import pattern
+
 MAX_SCHEMA_BYTES = 16_384
 MAX_STEPS = 50_000
 MAX_DEPTH = 64
+MAX_MATCH_STEPS = 200_000
+"""Of all patterns of a payload: they are searched in the process that serves other callers too."""
 _FORMATS: dict[str, type] = {
     "uuid": UUID,
     "date-time": datetime,
@@ -63,7 +66,7 @@ class _Check:
     """A bounded check: a schema that needs too many steps refuses the payload."""
 
     def __init__(self, defs: Mapping[str, Any]) -> None:
-        self._defs, self._left = defs, MAX_STEPS
+        self._defs, self._left, self._match_steps = defs, MAX_STEPS, MAX_MATCH_STEPS
 
     def check(self, schema: object, value: object, at: str, depth: int) -> None:
         self._left -= 1
@@ -83,13 +86,30 @@ class _Check:
                 self._check_choice(schema[word], value, at, depth + 1)
         _check_kind(schema, value, at)
         if isinstance(value, str):
-            _check_text(schema, value, at)
+            self._check_text(schema, value, at)
         elif isinstance(value, list):
             self._check_list(schema, value, at, depth)
         elif isinstance(value, dict):
             self._check_object(schema, value, at, depth)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             _check_number(schema, value, at)
+
+    def _check_text(self, schema: Mapping[str, Any], value: str, at: str) -> None:
+        _check_size(schema, len(value), "Length", at)
+        if "pattern" in schema:
+            self._check_pattern(schema["pattern"], value, at)
+        _check_format(schema, value, at)
+
+    def _check_pattern(self, wanted: str, value: str, at: str) -> None:
+        try:
+            made = pattern.compiled(wanted)
+        except pattern.Unsupported:  # declared by an earlier release
+            raise _Mismatch(f"{at}: the pattern {wanted!r:.80} cannot be applied") from None
+        found, self._match_steps = pattern.search(made, value, self._match_steps)
+        if found is None:
+            raise _Mismatch(f"{at}: too long to be checked by the pattern {wanted!r:.80}")
+        if not found:
+            raise _Mismatch(f"{at}: text that matches {wanted!r:.80}")
 
     def _check_choice(self, choices: Sequence[object], value: object, at: str, depth: int) -> None:
         """For a single type or null, the error is that of the type."""
@@ -143,10 +163,7 @@ def _check_kind(schema: Mapping[str, Any], value: object, at: str) -> None:
         raise _Mismatch(f"{at}: one of {', '.join(map(_shown, accepted))}, got {_shown(value)}")
 
 
-def _check_text(schema: Mapping[str, Any], value: str, at: str) -> None:
-    _check_size(schema, len(value), "Length", at)
-    if "pattern" in schema and re.search(schema["pattern"], value) is None:
-        raise _Mismatch(f"{at}: text that matches {schema['pattern']!r:.80}")
+def _check_format(schema: Mapping[str, Any], value: str, at: str) -> None:
     is_base64 = schema.get("contentEncoding") == "base64"
     kind = bytes if is_base64 else _FORMATS.get(schema.get("format", ""))
     if kind is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from flowfabric.rules.waits import pattern
 from flowfabric.rules.waits.payload_schema import MAX_DEPTH, TYPES
 
 MAX_PARTS = 10_000
@@ -96,8 +96,8 @@ def _is_pattern(value: object) -> bool:
     if not isinstance(value, str) or len(value) > MAX_PATTERN_CHARS:
         return False
     try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError):
+        pattern.compiled(value)
+    except pattern.Unsupported:
         return False
     return True
 
@@ -118,7 +118,11 @@ _WORDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "required": (_is_texts, "a list of names is accepted"),
     "enum": (lambda value: isinstance(value, list), "a list of values is accepted"),
     "format": (lambda value: isinstance(value, str), "text is accepted"),
-    "pattern": (_is_pattern, f"a regular expression of at most {MAX_PATTERN_CHARS} characters"),
+    "pattern": (
+        _is_pattern,
+        f"a regular expression of at most {MAX_PATTERN_CHARS} characters is accepted, without "
+        "back references, lookaround and flags, and with at most a few thousand repeated parts",
+    ),
     "multipleOf": (
         lambda value: _is_number(value) and float(str(value)) > 0,
         "a number above 0 is accepted",
