@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from flowfabric.connect.elected_loops import ElectedLoops
 from flowfabric.connect.urls import check_settings
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.telemetry import Telemetry
 from flowfabric.errors import ConfigError
 from flowfabric.loops.leader_only import LeaderOnly
-from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock
 from flowfabric.store.migration_steps import Report, no_report
@@ -45,54 +44,6 @@ POLLING_LOOPS = structs.replace(
     suspension_timeout_ms=1_000,
 )
 """Behind a pooler nothing is announced."""
-
-
-class PostgresLoops:
-    """Loops on a thread; of all processes on a database the elected one runs them."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-        self.thread: LoopThread | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.thread is not None and self.thread.is_running
-
-    @property
-    def leads(self) -> bool:
-        return self.thread is not None and self.thread.leads
-
-    def start(self, engine: Engine, settings: LoopSettings | None) -> bool:
-        if self.thread is not None:
-            return False
-        from flowfabric.store.postgres.leader import Election
-
-        store, engine_settings = self._store, engine.settings
-        loops = settings or (POSTGRES_LOOPS if store.options.listens else POLLING_LOOPS)
-        self.thread = LoopThread(
-            lambda: nullcontext(
-                LeaderOnly(
-                    Election(store.options.direct),
-                    lambda: _supervised(store, engine_settings, loops),
-                )
-            )
-        )
-        self.thread.watched_by(engine.telemetry)
-        self.thread.start()
-        weakref.finalize(engine, self.thread.end).atexit = False
-        return True
-
-    def watched_by(self, listener: Telemetry) -> None:
-        if self.thread is not None:
-            self.thread.watched_by(listener)
-
-    async def stop(self, grace_s: float) -> None:
-        thread, self.thread = self.thread, None
-        if thread is not None:
-            await thread.stop(grace_s)
-
-    async def release(self) -> None:
-        await self.stop(5.0)
 
 
 class PostgresBackend:
@@ -127,7 +78,14 @@ class PostgresBackend:
 def postgres_engine(
     store: PostgresStore, settings: Settings | None = None, *, seed: int | None = None
 ) -> Engine:
-    return Engine(store, settings, loops=PostgresLoops(store), seed=seed)
+    return Engine(store, settings, loops=ElectedLoops(partial(_elected, store)), seed=seed)
+
+
+def _elected(store: PostgresStore, settings: Settings, loops: LoopSettings | None) -> LeaderOnly:
+    from flowfabric.store.postgres.leader import Election
+
+    wanted = loops or (POSTGRES_LOOPS if store.options.listens else POLLING_LOOPS)
+    return LeaderOnly(Election(store.options.direct), lambda: _supervised(store, settings, wanted))
 
 
 @asynccontextmanager
