@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import psycopg
 import pytest
@@ -56,9 +57,8 @@ async def test_a_long_writer_is_named_with_its_pid_until_it_ends(
             assert reason.code is Why.EVENTS_HELD_BACK and f"backend {pid} (report)" in reason.says
             assert isinstance(reason.facts, LongWriter) and reason.facts.pid == pid
             said = (await client.get("/readyz")).json["checks"]["events"]
-            assert (
-                f"backend {pid} has had a transaction open for 0 s" in said and "report" not in said
-            )
+            assert re.search(rf"backend {pid} has had a transaction open for \d+ s", said)
+            assert "report" not in said
             db.rollback()
             await named(engine, None)
 
