@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import signal
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Generator, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,6 +67,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Decides which tests run nightly only."""
+    _one_of_each_durable_store(items)
+    for item in items:
+        for marker in item.iter_markers("sampled"):
+            if crc32(item.nodeid.encode()) % marker.args[0]:
+                item.add_marker(pytest.mark.nightly)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected here stays, so no collection of garbage has to look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def _one_of_each_durable_store(items: list[pytest.Item]) -> None:
     """A test of the engine, or of what is above it, runs on memory and on one durable store. On
     the others it runs nightly.
 

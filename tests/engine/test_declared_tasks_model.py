@@ -149,6 +149,7 @@ BUGS: dict[str, tuple[str, object]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_model_finds_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, *BUGS[bug])

@@ -91,6 +91,7 @@ def found_by(names: Iterable[str], long: Collection[str] = LONG_SEARCHES) -> lis
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", found_by(OF_THE_ENGINE))
 def test_planted_bug_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -102,6 +103,7 @@ def test_planted_bug_is_noticed(
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(FLOW_MUTANTS))
 def test_planted_bug_of_flows_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -113,6 +115,7 @@ def test_planted_bug_of_flows_is_noticed(
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(SUSPEND_MUTANTS))
 def test_planted_bug_of_waits_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -124,6 +127,7 @@ def test_planted_bug_of_waits_is_noticed(
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.nightly
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     """The control: a bug of the engine itself would otherwise count as found."""
     assert sequences_until_caught(CONTROL) is None

@@ -35,6 +35,7 @@ LONG_SEARCHES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", found_by(QUOTA_MUTANTS, LONG_SEARCHES))
 def test_planted_bug_of_quotas_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -46,5 +47,6 @@ def test_planted_bug_of_quotas_is_noticed(
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.nightly
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     assert sequences_until_caught(CONTROL // 4, WatchedQuotas, STEPS) is None

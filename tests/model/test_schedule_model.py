@@ -30,6 +30,7 @@ def test_schedules_follow_the_specification(store: str) -> None:
     run_state_machine_as_test(schedule_machine_on(store), settings=budget(count, STEPS))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(SCHEDULE_MUTANTS))
 def test_planted_bug_of_schedules_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -41,5 +42,6 @@ def test_planted_bug_of_schedules_is_noticed(
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.nightly
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     assert sequences_until_caught(CONTROL, WatchedSchedules, STEPS) is None

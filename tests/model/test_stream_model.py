@@ -32,6 +32,7 @@ def test_streams_follow_the_specification(store: str) -> None:
     run_state_machine_as_test(stream_machine_on(store), settings=budget(count, STEPS))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(STREAM_MUTANTS))
 def test_planted_bug_of_streams_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -43,6 +44,7 @@ def test_planted_bug_of_streams_is_noticed(
     assert took is not None, f"{name} survived {MOST} sequences"
 
 
+@pytest.mark.nightly
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     assert sequences_until_caught(CONTROL // 4, WatchedStreams, STEPS) is None
 

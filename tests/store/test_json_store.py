@@ -40,7 +40,12 @@ class RereadStore(JsonStore):
         return super().tables()
 
 
-@pytest.fixture(params=[pytest.param(JsonStore, marks=pytest.mark.nightly), RereadStore])
+@pytest.fixture(
+    params=[
+        pytest.param(JsonStore, marks=pytest.mark.nightly),
+        pytest.param(RereadStore, marks=pytest.mark.sampled(4)),
+    ]
+)
 def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> JsonStore:
     made: JsonStore = request.param(tmp_path / "ff.json", clock)
     return made

@@ -29,7 +29,7 @@ from .story import Story
 
 SPAN = {Order: 80, Quotes: 52, Yard: 95}
 """How many writes they take at the least: a fault strikes at one of them."""
-MEMORY_ROUNDS = int(os.environ.get("FF_STORY_ROUNDS", 3))
+MEMORY_ROUNDS = int(os.environ.get("FF_STORY_ROUNDS", 2))
 ROUNDS = max(MEMORY_ROUNDS // 5, 1)
 """What happens on the other stores is the same, and takes longer. FF_STORY_ROUNDS=100 looks
 further.

@@ -89,6 +89,7 @@ def test_a_correct_store_passes_every_case(pytester: pytest.Pytester) -> None:
     assert set(run.parseoutcomes()) == {"passed"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_found(pytester: pytest.Pytester, defect: str) -> None:
     store = f"class OwnStore(MemoryStore):{DEFECTS[defect]}"

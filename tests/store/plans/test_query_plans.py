@@ -41,11 +41,18 @@ from .filling import LANE, STATES, drop, empty, filled
 SWEEPS = {name: form for name, form in ALL.items() if form.pick is not None}
 CUTS = [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")]
 FEW_BUFFERS = 200
+ALWAYS = "analyzed while empty"
+"""The state that misleads the planner most."""
 _UUID = "00000000-0000-0000-0000-000000000007"
 _SOME = {"int": 3, "text": LANE, "uuid": _UUID, "uuidtext": _UUID, "auto": 7}
 
 
-@pytest.fixture(params=STATES)
+@pytest.fixture(
+    params=[
+        pytest.param(state, marks=[] if state == ALWAYS else pytest.mark.nightly)
+        for state in STATES
+    ]
+)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     made = filled(request.param)
     yield made

@@ -250,7 +250,11 @@ def started(number: int, url: str, listen_url: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("listens", [False, True], ids=["polling", "listening"])
+@pytest.mark.parametrize(
+    "listens",
+    [pytest.param(False, marks=pytest.mark.nightly), True],
+    ids=["polling", "listening"],
+)
 async def test_processes_behind_pgbouncer_share_the_work(
     pgbouncer: PgBouncer, options: Options, listens: bool
 ) -> None:

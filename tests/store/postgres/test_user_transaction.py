@@ -91,7 +91,11 @@ KINDS: dict[str, Kind] = {
     "blocking psycopg": with_blocking_psycopg,
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-with_and_without_key = pytest.mark.parametrize("key", [None, "order 17"], ids=["no key", "key"])
+with_and_without_key = pytest.mark.parametrize(
+    "key",
+    [None, pytest.param("order 17", marks=pytest.mark.sampled(2))],
+    ids=["no key", "key"],
+)
 
 
 def args(ident: ExecutionId | None = None, **said: Any) -> CreateExecutionArgs:
