@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -17,16 +18,17 @@ _ALL = (1 << 64) - 1
 _UUIDS = ("uuid", "uuidtext")
 _NUMBERS = ("int", "auto")
 _INT_BYTES, _UUID_BYTES = 8, 16
+Decoder = Callable[[bytes], object]
 
 
 def stored(value: object) -> object:
     """A value of a plan. A sequence is a list of values."""
-    if value is None or type(value) is str or type(value) is bytes:
+    kind = type(value)
+    if kind in AS_IT_IS:
         return value
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, int | float):
-        return repr(value)
+    made = _STORED.get(kind)
+    if made is not None:
+        return made(value)
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(value, bytes | bytearray | memoryview):
@@ -36,10 +38,23 @@ def stored(value: object) -> object:
     return str(value)
 
 
+def _flag(value: Any) -> str:
+    return "1" if value else "0"
+
+
+AS_IT_IS = frozenset({str, bytes, type(None)})
+_STORED: dict[type, Callable[[Any], object]] = {
+    int: repr,
+    float: repr,
+    bool: _flag,
+    UUID: attrgetter("bytes"),
+}
+
+
 def stored_list(value: Sequence[str] | None) -> str | None:
     """The value of a column that holds a list."""
-    if value is None:
-        return None
+    if not value:
+        return None if value is None else "[]"
     return json.dumps(list(value), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -111,7 +126,7 @@ def _list(raw: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
-_DECODERS: dict[str, Callable[[bytes], object]] = {
+_DECODERS: dict[str, Decoder] = {
     "auto": _number,
     "int": _number,
     "text": bytes.decode,
@@ -124,11 +139,10 @@ _DECODERS: dict[str, Callable[[bytes], object]] = {
 }
 
 
-def decoders(table: Table, columns: Sequence[str]) -> list[Callable[[bytes], object]]:
+def decoders(table: Table, columns: Sequence[str]) -> list[Decoder]:
     return [_DECODERS[table.kinds[column]] for column in columns]
 
 
-def decoded(values: Sequence[bytes | None], readers: Sequence[Callable[[bytes], object]]) -> Row:
-    return tuple(
-        None if value is None else read(value) for value, read in zip(values, readers, strict=True)
-    )
+def decoded(values: Sequence[bytes | None], readers: Sequence[Decoder]) -> Row:
+    pairs = zip(values, readers, strict=True)
+    return tuple([None if value is None else read(value) for value, read in pairs])

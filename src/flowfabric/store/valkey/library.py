@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
+from itertools import count
 
 from msgspec import Struct
 
 from flowfabric.plan import Arg, Form, InsertEach, walk
 from flowfabric.store.schema import TABLES
+from flowfabric.store.valkey.encoding import Decoder, decoders
 from flowfabric.store.valkey.lua_forms import form_lua
 from flowfabric.store.valkey.lua_schema import schema_lua
 
 PARTS = ("state", "values", "rows", "indexes", "calls", "reads", "search")
 """Files of the folder `lua`, in the order in which they build on each other."""
 _MARK = "DIGEST"
+_numbers = count(1)
 _HEAD = "#!lua name=ff_DIGEST\n"
 _REGISTER = """
 local function commit_at(keys, args)
@@ -47,14 +50,16 @@ class Library(Struct, frozen=True):
 
 
 class ServerForm(Struct, frozen=True):
-    """A form under the digest of its source.
+    """A form under the digest of its source, and its number in the requests of this process.
 
-    `lists` are the arguments that are stored as the list of a column, and `items` those whose
-    items have such lists at these places.
+    `returning` decodes the columns of an answer. `lists` are the arguments that are stored as the
+    list of a column, and `items` those whose items have such lists at these places.
     """
 
     name: str
+    number: int
     source: str
+    returning: tuple[Decoder, ...]
     lists: frozenset[int]
     items: dict[int, frozenset[int]]
 
@@ -86,7 +91,16 @@ def server_form(form: Form) -> ServerForm:
             for column, value in getattr(step, part, {}).items():
                 if kinds[column] == "list":
                     lists |= {form.args.index(v.name) for v in walk(value) if isinstance(v, Arg)}
-    return ServerForm(f"{form.name}:{_digest(source)}", source, frozenset(lists), items)
+    table = TABLES[form.steps[0].table]
+    returned = [each if isinstance(each, str) else each.column for each in form.returning]
+    return ServerForm(
+        f"{form.name}:{_digest(source)}",
+        next(_numbers),
+        source,
+        tuple(decoders(table, returned)),
+        frozenset(lists),
+        items,
+    )
 
 
 def _digest(text: str) -> str:

@@ -32,10 +32,14 @@ from flowfabric.store.valkey.lua_text import Lines, indented, joined
 
 
 class Expressions:
-    """`a` holds the arguments, `b` and `n` the row of the deciding step before and after it."""
+    """`a` holds the arguments, `b` and `n` the row of the deciding step before and after it, and
+    `time` the time.
+    """
 
     def __init__(self, form: Form) -> None:
         self._form = form
+        self.made_once: list[str] = []
+        """What does not belong to one plan: conditions on rows of other tables, and lists."""
         self._args = {name: f"a[{at}]" for at, name in enumerate(form.args, 2)}
         self.head = TABLES[form.steps[0].table]
 
@@ -100,6 +104,12 @@ class Expressions:
             parts.append(part_lua(table.kinds[column], f"k_{column}" if is_many else value))
         return joined(parts)
 
+    def constant(self, value: str) -> str:
+        """The name of a Lua value that is the same for each plan."""
+        name = f"constant_{len(self.made_once)}"
+        self.made_once.append(f"local {name} = {value}")
+        return name
+
     # ---- guards and values
 
     def key(self, table: Table, where: Iterable[Guard]) -> str:
@@ -109,9 +119,9 @@ class Expressions:
     def guard(self, guard: Guard, row: str, table: Table) -> str:
         match guard:
             case Cond():
-                return self.cond(guard, row, table)
+                return self.cond(guard, row)
             case AnyOf(conds=conds):
-                return f"({' or '.join(self.cond(cond, row, table) for cond in conds)})"
+                return f"({' or '.join(self.cond(cond, row) for cond in conds)})"
             case Covered(column=column, by=by):
                 return f"covered({row}.{column}, {self.value(by)})"
             case Among(column=column, by=by):
@@ -122,13 +132,33 @@ class Expressions:
                 return self._exists(TABLES[name], where)
 
     def _exists(self, table: Table, where: Sequence[Guard]) -> str:
-        body = " ".join(line.strip() for line in self.matching(table, where, first=True))
-        return f"(function() {body} return #found > 0 end)()"
+        key = self.whole_key(table, where)
+        if key is None:
+            body = " ".join(line.strip() for line in self.matching(table, where, first=True))
+            return f"(function() {body} return #found > 0 end)()"
+        rest = [self.guard(guard, "r", table) for guard in where if not names_key(guard, table)]
+        named, values = key
+        call = f"fetch(T.{table.name}, {named})"
+        if rest:
+            name = f"is_met_{len(self.made_once)}"
+            self.made_once.append(
+                f"local function {name}(r, a, b, n, time) return r and {' and '.join(rest)} end"
+            )
+            call = f"{name}({call}, a, b, n, time)"
+        return f"({' and '.join([*(f'{value} ~= nil' for value in values), call])})"
 
-    def cond(self, cond: Cond, row: str, table: Table) -> str:
+    def whole_key(self, table: Table, where: Sequence[Guard]) -> tuple[str, list[str]] | None:
+        """The key of the only row that can match, and the values in it."""
+        named = {g.column: g.value for g in where if isinstance(g, Cond) and g.op == "="}
+        if any(column not in named for column in table.key) or _names_twice(table, where):
+            return None
+        values = [self.value(named[column]) for column in table.key]
+        return self.key(table, where), [v for v in values if not v.startswith("'")]
+
+    def cond(self, cond: Cond, row: str) -> str:
         if cond.op in ("is null", "not null", "in") or isinstance(cond.value, str | int):
-            return cond_lua(cond, row, table)
-        return cond_lua(cond, row, table, self.value(cond.value))
+            return cond_lua(cond, row)
+        return cond_lua(cond, row, self.value(cond.value))
 
     def value(self, value: object, own: str = "nil", items: tuple[str, ...] = ()) -> str:
         def inner(nested: object) -> str:
@@ -144,7 +174,7 @@ class Expressions:
             case After(column=column):
                 return f"n.{column}"
             case Now(plus=plus):
-                return "now()" if plus == 0 else f"plus(now(), {inner(plus)})"
+                return "time" if plus == 0 else f"plus(time, {inner(plus)})"
             case Until(column=column):
                 return f"until_(b.{column})"
             case Span(since=since, until=until):
@@ -152,7 +182,7 @@ class Expressions:
             case Add(n=number):
                 return f"plus({own}, {inner(number)})"
             case Once(value=once):
-                return f"once({own}, {inner(once)})"
+                return f"({own} or {inner(once)})"
             case Fresh():
                 return "fresh()"
             case Item(name=name):
@@ -160,12 +190,16 @@ class Expressions:
             case Text(parts=parts):
                 return f"text({len(parts)}, {', '.join(map(inner, parts))})"
             case When(cond=cond, then=then, otherwise=otherwise):
-                holds = self.cond(cond, "b", self.head)
+                holds = self.cond(cond, "b")
                 return f"either({holds}, {inner(then)}, {inner(otherwise)})"
             case tuple() | list():
                 raise AssertionError(f"{self._form.name}: a constant list")
             case _:
                 return quoted(value)
+
+
+def _names_twice(table: Table, where: Sequence[Guard]) -> bool:
+    return sum(names_key(guard, table) for guard in where) > len(table.key)
 
 
 def names_key(guard: Guard, table: Table) -> bool:

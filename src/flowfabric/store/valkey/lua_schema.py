@@ -90,6 +90,8 @@ def _table(table: Table) -> Iterable[str]:
     shown = ", ".join(f"{name} = {quoted(value)}" for name, value in defaults.items())
     yield f"  default_values = {{ {shown} }},"
     yield f"  kept = {{ {', '.join(f'{name} = true' for name in table.key)} }},"
+    small = [column for column in table.names if column not in large]
+    yield f"  small = {{ {', '.join(map(quoted, small))} }},"
     if large:
         yield f"  large = {{ {', '.join(f'{name} = true' for name in large)} }},"
     yield "}"
@@ -101,7 +103,7 @@ def _index(index: Index) -> Iterable[str]:
     source = serves(index)
     name = f"I.{index.name}"
     columns = dict.fromkeys((*(cond.column for cond in index.where), *index.group, *index.order))
-    tests = [cond_lua(cond, "r", table) for cond in index.where]
+    tests = [cond_lua(cond, "r") for cond in index.where]
     yield f"{name} = {{"
     yield f"  code = '{INDEX_CODES[index.name]}', t = T.{table.name},"
     yield f"  grouped = {json.dumps(bool(index.group))}, primary = {json.dumps(source == 'key')},"
@@ -149,9 +151,12 @@ def _key_of(table: Table, index: Index, source: str) -> str:
     return f"{' '.join(lines)} return sub(member, at + {at})"
 
 
-def cond_lua(cond: Cond, row: str, table: Table, value: str | None = None) -> str:
+def cond_lua(cond: Cond, row: str, value: str | None = None) -> str:
     """A condition on a column of a row. `value` is the Lua of a value that is not a constant."""
-    column = f"{row}.{cond.column}"
+    return column_cond_lua(cond, f"{row}.{cond.column}", value)
+
+
+def column_cond_lua(cond: Cond, column: str, value: str | None = None) -> str:
     match cond.op:
         case "is null":
             return f"{column} == nil"
@@ -160,9 +165,15 @@ def cond_lua(cond: Cond, row: str, table: Table, value: str | None = None) -> st
         case "in":
             same = [f"{column} == {quoted(each)}" for each in cond.value]
             return f"({' or '.join(same) or 'false'})"
-    given = quoted(cond.value) if value is None else value
     if cond.value is None and value is None:
         return "false"
+    if value is None:
+        match cond.op:
+            case "=":
+                return f"{column} == {quoted(cond.value)}"
+            case "!=":
+                return f"({column} ~= nil and {column} ~= {quoted(cond.value)})"
+    given = quoted(cond.value) if value is None else value
     match cond.op:
         case "=":
             return f"same({column}, {given})"

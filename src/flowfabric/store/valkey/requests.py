@@ -9,6 +9,7 @@ from flowfabric.plan import Plan
 from flowfabric.store.port import Get, GetAll, Scan, ScanAll, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.valkey.encoding import (
+    AS_IT_IS,
     group_of,
     part_of_key,
     position_of,
@@ -26,13 +27,13 @@ Simple = Get | GetAll | Scan | ScanAll | Tally
 
 def plan_request(plan: Plan) -> Request:
     form = server_form(plan.form)
-    values = list(map(stored, plan.values))
+    values = [v if type(v) in AS_IT_IS else stored(v) for v in plan.values]
     for at in form.lists:
         values[at] = stored_list(plan.values[at])
     for at, places in form.items.items():
         if places:
             values[at] = [_item(item, places) for item in plan.values[at]]
-    return [form.name, *values]
+    return [form.number, *values]
 
 
 def _item(item: Sequence[Any], places: frozenset[int]) -> Request:

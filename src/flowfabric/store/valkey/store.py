@@ -6,38 +6,46 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from itertools import chain
 from typing import Any
 from uuid import UUID, uuid4
 
 from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
-from flowfabric.plan import Answer, Applied, Form, Plan, Refused
+from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.single_flight import seen
-from flowfabric.store.valkey.coalescer import MAX_BATCH, Coalescer, Outcome
+from flowfabric.store.valkey.coalescer import MAX_WEIGHT, Coalescer
 from flowfabric.store.valkey.connection import Connection, promised
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
-from flowfabric.store.valkey.library import server_form
 from flowfabric.store.valkey.options import Options
-from flowfabric.store.valkey.packing import UNSTORABLE, joined, packed, unpacked
-from flowfabric.store.valkey.requests import Request, Simple, plan_request, read_request
+from flowfabric.store.valkey.packing import joined, packed, unpacked
+from flowfabric.store.valkey.requests import Request, Simple, read_request
 from flowfabric.store.valkey.search import find_all
 from flowfabric.store.valkey.server_checks import check_policy, check_version
 from flowfabric.store.valkey.unfinished import check_whole
+from flowfabric.store.valkey.units import (
+    ALL,
+    EACH,
+    Done,
+    Outcome,
+    Sweep,
+    Unit,
+    outcome,
+    outcomes,
+    raised,
+    sources,
+    swept_rows,
+    unit_of,
+)
 from flowfabric.store.wakeups import Topic, Wakeups
 
 PAGE, PAGE_BYTES = 500, 1_048_576
 """A part of a table ends at whichever comes first."""
 COUNTED = 1_000
 """Rows that a call counts: it keeps every other caller of the server waiting."""
-EACH, ALL = "each", "all"
-"""Plans of a call on their own, or all of them or none."""
 _SEED_BYTES = 32
-_REFUSED, _APPLIED, _FAILED = 0, 1, 2
-Sweep = tuple[Plan, int]
 
 
 class ValkeyStore:
@@ -52,9 +60,7 @@ class ValkeyStore:
         self._token = uuid4().bytes
         self._opened: Connection | None = None
         self._closed = False
-        self._commits = Coalescer(self._run_each)
-        self._in_order = asyncio.Lock()
-        """Calls are sent one by one: the driver does not keep their order."""
+        self._commits = Coalescer(self._call)
         self._reading: set[asyncio.Future[int]] = set()
         self.durability = "unknown"
 
@@ -75,7 +81,7 @@ class ValkeyStore:
 
     async def _try(self) -> None:
         """A commit of nothing, which waits as any other does."""
-        await self._commit(EACH, (), ())
+        await self._commits.submit(unit_of(EACH, (), ()))
 
     async def _connection(self) -> Connection:
         if self._closed:
@@ -117,25 +123,26 @@ class ValkeyStore:
     # ---- commits
 
     async def commit(self, plan: Plan) -> Answer:
-        return await self._commits.submit(plan)
+        (found,) = await self._each((plan,))
+        return raised(found)
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
-        answers, _ = await self._commit(ALL, plans, ())
-        return _raised(_outcome(answers[0], self._now, plans[-1].form if plans else None))
+        done = await self._commits.submit(unit_of(ALL, plans, ()))
+        return raised(outcome(done.answers[0], done.now, plans[-1].form if plans else None))
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
+        chunks = [plans[at : at + MAX_WEIGHT] for at in range(0, len(plans), MAX_WEIGHT)]
+        answers = await asyncio.gather(*map(self._each, chunks), return_exceptions=True)
         found: list[Any] = []
-        for at in range(0, len(plans), MAX_BATCH):
-            found += await self._run_each(plans[at : at + MAX_BATCH])
+        for each in answers:
+            if isinstance(each, BaseException):
+                raise each
+            found += each
         return found
 
-    async def _run_each(self, plans: Sequence[Plan]) -> list[Outcome]:
-        answers, _ = await self._commit(EACH, plans, ())
-        return self._outcomes(plans, answers)
-
-    def _outcomes(self, plans: Sequence[Plan], answers: Iterable[Any]) -> list[Outcome]:
-        pairs = zip(answers, plans, strict=True)
-        return [_outcome(answer, self._now, plan.form) for answer, plan in pairs]
+    async def _each(self, plans: Sequence[Plan]) -> list[Outcome]:
+        unit = unit_of(EACH, plans, ())
+        return outcomes(plans, unit, await self._commits.submit(unit))
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:
         swept = await self.sweeps((), ((plan, limit),))
@@ -145,55 +152,39 @@ class ValkeyStore:
     async def sweeps(
         self, first: Sequence[Plan], wanted: Sequence[Sweep]
     ) -> list[list[Row]] | Refused:
-        answers, swept = await self._commit(ALL, first, wanted)
-        outcome = _raised(_outcome(answers[0], self._now))
-        if isinstance(outcome, Refused):
-            return outcome
-        return [_rows(plan, rows) for (plan, _), rows in zip(wanted, swept, strict=True)]
+        done = await self._commits.submit(unit_of(ALL, first, wanted))
+        found = raised(outcome(done.answers[0], done.now))
+        if isinstance(found, Refused):
+            return found
+        return [swept_rows(plan, rows) for (plan, _), rows in zip(wanted, done.swept, strict=True)]
 
     async def commit_and_sweep(
         self, plans: Sequence[Plan], plan: Plan, limit: int
     ) -> tuple[list[Answer], list[Row]]:
-        answers, (rows,) = await self._commit(EACH, plans, ((plan, limit),))
-        found: list[Any] = self._outcomes(plans, answers)
-        return found, _rows(plan, rows)
+        unit = unit_of(EACH, plans, ((plan, limit),))
+        done = await self._commits.submit(unit)
+        found: list[Any] = outcomes(plans, unit, done)
+        return found, swept_rows(plan, done.swept[0])
 
-    async def _commit(
-        self, mode: str, plans: Sequence[Plan], wanted: Sequence[Sweep]
-    ) -> tuple[list[Any], list[Any]]:
-        errors: dict[int, BaseException] = {}
-        sent: list[bytes] = []
-        for at, plan in enumerate(plans):
-            try:
-                sent.append(packed(plan_request(plan)))
-            except UNSTORABLE as error:
-                if mode != EACH:
-                    raise
-                errors[at] = error
-        forms = {plan.form for plan in chain(plans, (plan for plan, _ in wanted))}
+    async def _call(self, units: Sequence[Unit]) -> list[Done]:
+        """One call of the server at a time: the driver does not keep their order."""
+        forms = {form.number: form for unit in units for form in unit.forms}
         request = [
-            packed(mode),
             packed(self._time()),
             packed(os.urandom(_SEED_BYTES)),
-            joined(sent),
-            packed([_sweep_request(plan, limit) for plan, limit in wanted]),
             packed(self._token),
+            packed({number: form.name for number, form in forms.items()}),
+            joined([unit.packed for unit in units]),
         ]
         if self._reading:
             await asyncio.wait(self._reading)
-        async with self._in_order:
-            connection = await self._connection()
-            answer = await connection.commit(joined(request))
-            if answer == b"NOFORM":
-                sources = {form.name: form.source for form in map(server_form, forms)}
-                answer = await connection.commit(joined([*request, packed(sources)]))
-        now, answers, swept, told = answer
-        self._now = int(now)
+        connection = await self._connection()
+        answer = await connection.commit(joined(request))
+        if answer == b"NOFORM":
+            answer = await connection.commit(joined([*request, packed(sources(forms.values()))]))
+        now, found, told = answer
         self._ring(told)
-        if errors:
-            rest = iter(answers)
-            answers = [errors[at] if at in errors else next(rest) for at in range(len(plans))]
-        return answers, swept
+        return [Done(int(now), answers, swept) for answers, swept in found]
 
     def _time(self) -> str | None:
         return None if self._clock is None else str(self._clock())
@@ -303,39 +294,6 @@ def _kind(read: Read) -> str:
     if isinstance(read, Find):
         return "find"
     return "count" if isinstance(read, Count) else "simple"
-
-
-def _sweep_request(plan: Plan, limit: int) -> Request:
-    request = plan_request(plan)
-    return [request[0], request, limit]
-
-
-def _outcome(answer: Any, now: int, form: Form | None = None) -> Outcome:
-    if isinstance(answer, BaseException):
-        return answer
-    code = answer[0]
-    if code == _APPLIED:
-        return Applied(now, _returned(form, answer[1:]) if form is not None else ())
-    if code == _REFUSED:
-        return Refused(answer[2] if len(answer) > 2 else 0, answer[1])
-    return TransportError("valkey", answer[1].decode(errors="replace"), backend_kind="protocol")
-
-
-def _raised(outcome: Outcome) -> Answer:
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-def _returned(form: Form, values: Sequence[bytes | None]) -> Row:
-    names = [each if isinstance(each, str) else each.column for each in form.returning]
-    return decoded(values, decoders(TABLES[form.steps[0].table], names))
-
-
-def _rows(plan: Plan, rows: Sequence[Any]) -> list[Row]:
-    if rows and rows[0] == _FAILED:
-        raise TransportError("valkey", rows[1].decode(errors="replace"), backend_kind="protocol")
-    return [_returned(plan.form, row[1:]) for row in rows]
 
 
 def _decoded(read: Simple, rows: Sequence[Any]) -> list[Row]:

@@ -4,6 +4,7 @@ T.ff_exec_core = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['vkT'] = 'flow_id', ['tbW'] = 'lane_id', ['CG9'] = 'namespace', ['9zg'] = 'instance_tag', ['RdB'] = 'execution_kind', ['s6Y'] = 'creator_identity', ['zaU'] = 'idempotency_key', ['LVa'] = 'payload_encoding', ['ZST'] = 'required_capabilities', ['3cE'] = 'budget_ids', ['s1f'] = 'quota_policy_id', ['SZK'] = 'gate', ['o9y'] = 'blocked_on', ['ktU'] = 'lifecycle_phase', ['mvo'] = 'ownership_state', ['sBF'] = 'eligibility_state', ['nDk'] = 'blocking_reason', ['s1n'] = 'blocking_detail', ['CrN'] = 'terminal_outcome', ['0m5'] = 'attempt_state', ['dV2'] = 'public_state', ['FLD'] = 'priority', ['yVc'] = 'created_at_ms', ['xXw'] = 'started_at_ms', ['Xv6'] = 'terminal_at_ms', ['B1t'] = 'last_transition_at', ['tRj'] = 'last_mutation_at', ['Nsm'] = 'delay_until_ms', ['eUt'] = 'deadline_at_ms', ['qPt'] = 'deadline_origin', ['oxR'] = 'attempt_index', ['Apz'] = 'total_attempt_count', ['R5i'] = 'retry_count', ['qG2'] = 'replay_count', ['jTn'] = 'lease_reclaim_count', ['k2i'] = 'max_reclaim_count', ['mMW'] = 'attempt_timeout_ms', ['7gd'] = 'attempt_timeout_at_ms', ['mmV'] = 'attempt_timeout_remaining_ms', ['psg'] = 'retention_ttl_ms', ['VAH'] = 'failed_retention_ttl_ms', ['Fjr'] = 'retain_until_ms', ['vdb'] = 'current_attempt_id', ['UlQ'] = 'current_lease_id', ['BCm'] = 'lease_epoch', ['zQs'] = 'version', ['wDg'] = 'current_worker_id', ['1Qq'] = 'current_worker_instance_id', ['w09'] = 'lease_acquired_at', ['nWb'] = 'lease_expires_at_ms', ['5lZ'] = 'lease_last_renewed_at', ['6dF'] = 'lease_renewal_deadline', ['Dom'] = 'lease_expired_at', ['QNh'] = 'expired_epoch', ['zbc'] = 'interrupt_cause', ['NdX'] = 'closing_epoch', ['sl4'] = 'closing_attempt_index', ['fwR'] = 'pending_retry_reason', ['em6'] = 'pending_replay_reason', ['JlX'] = 'pending_replay_requested_by', ['rK7'] = 'pending_previous_attempt_index', ['bLi'] = 'pending_attempt_policy', ['una'] = 'reserved_for', ['2Tv'] = 'reserved_until_ms', ['WVp'] = 'failure_reason', ['gZ1'] = 'last_failure_message', ['a2U'] = 'cancellation_reason', ['NdN'] = 'cancelled_by', ['9Vj'] = 'progress_pct', ['Ldp'] = 'progress_message', ['XiI'] = 'progress_updated_at', ['gjo'] = 'last_capability_mismatch_at', ['oYn'] = 'current_suspension_id', ['TKf'] = 'current_waitpoint_id', ['0RN'] = 'last_hmac_validation_failed_at', ['mPh'] = 'result_encoding', ['qOK'] = 'tags', ['Wpu'] = 'raw_fields', ['Yji'] = 'policy', ['tyj'] = 'payload', ['xVR'] = 'result' },
   default_values = { namespace = 'default', execution_kind = '', creator_identity = '', required_capabilities = '[]', budget_ids = '[]', gate = '', ownership_state = 'unowned', blocking_reason = 'none', blocking_detail = '', terminal_outcome = 'none', priority = '0', last_transition_at = '0', last_mutation_at = '0', attempt_index = '0', total_attempt_count = '0', retry_count = '0', replay_count = '0', lease_reclaim_count = '0', lease_epoch = '0', version = '0', tags = '{}', raw_fields = '{}' },
   kept = { partition_key = true, execution_id = true },
+  small = { 'partition_key', 'execution_id', 'flow_id', 'lane_id', 'namespace', 'instance_tag', 'execution_kind', 'creator_identity', 'idempotency_key', 'payload_encoding', 'required_capabilities', 'budget_ids', 'quota_policy_id', 'gate', 'blocked_on', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome', 'attempt_state', 'public_state', 'priority', 'created_at_ms', 'started_at_ms', 'terminal_at_ms', 'last_transition_at', 'last_mutation_at', 'delay_until_ms', 'deadline_at_ms', 'deadline_origin', 'attempt_index', 'total_attempt_count', 'retry_count', 'replay_count', 'lease_reclaim_count', 'max_reclaim_count', 'attempt_timeout_ms', 'attempt_timeout_at_ms', 'attempt_timeout_remaining_ms', 'retention_ttl_ms', 'failed_retention_ttl_ms', 'retain_until_ms', 'current_attempt_id', 'current_lease_id', 'lease_epoch', 'version', 'current_worker_id', 'current_worker_instance_id', 'lease_acquired_at', 'lease_expires_at_ms', 'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'expired_epoch', 'interrupt_cause', 'closing_epoch', 'closing_attempt_index', 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by', 'pending_previous_attempt_index', 'pending_attempt_policy', 'reserved_for', 'reserved_until_ms', 'failure_reason', 'last_failure_message', 'cancellation_reason', 'cancelled_by', 'progress_pct', 'progress_message', 'progress_updated_at', 'last_capability_mismatch_at', 'current_suspension_id', 'current_waitpoint_id', 'last_hmac_validation_failed_at', 'result_encoding', 'tags', 'raw_fields', 'policy' },
   large = { payload = true, result = true },
 }
 T.ff_exec_core.defaults = { __index = T.ff_exec_core.default_values }
@@ -13,6 +14,7 @@ T.ff_attempt = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['oxR'] = 'attempt_index', ['BR4'] = 'attempt_id', ['dEH'] = 'attempt_type', ['0m5'] = 'attempt_state', ['wDj'] = 'worker_id', ['qqT'] = 'worker_instance_id', ['wg5'] = 'lease_id', ['BCm'] = 'lease_epoch', ['nWb'] = 'lease_expires_at_ms', ['yVc'] = 'created_at_ms', ['xXw'] = 'started_at_ms', ['apJ'] = 'resumed_at_ms', ['Zcl'] = 'suspended_at_ms', ['OA3'] = 'suspension_id', ['Xv6'] = 'terminal_at_ms', ['EtN'] = 'outcome', ['WVp'] = 'failure_reason', ['Ekd'] = 'failure_category', ['VWA'] = 'retry_reason', ['zv8'] = 'replay_reason', ['5Dt'] = 'replay_requested_by', ['RDe'] = 'reclaim_reason', ['DFA'] = 'previous_attempt_index', ['azZ'] = 'replayed_from_attempt_index', ['7gd'] = 'attempt_timeout_at_ms', ['mmV'] = 'attempt_timeout_remaining_ms', ['c0Z'] = 'usage', ['Yji'] = 'policy', ['Wpu'] = 'raw_fields' },
   default_values = { attempt_type = 'initial', attempt_state = 'created', lease_epoch = '0', created_at_ms = '0', usage = '{"last_usage_report_seq":0}', raw_fields = '{}' },
   kept = { partition_key = true, execution_id = true, attempt_index = true },
+  small = { 'partition_key', 'execution_id', 'attempt_index', 'attempt_id', 'attempt_type', 'attempt_state', 'worker_id', 'worker_instance_id', 'lease_id', 'lease_epoch', 'lease_expires_at_ms', 'created_at_ms', 'started_at_ms', 'resumed_at_ms', 'suspended_at_ms', 'suspension_id', 'terminal_at_ms', 'outcome', 'failure_reason', 'failure_category', 'retry_reason', 'replay_reason', 'replay_requested_by', 'reclaim_reason', 'previous_attempt_index', 'replayed_from_attempt_index', 'attempt_timeout_at_ms', 'attempt_timeout_remaining_ms', 'usage', 'policy', 'raw_fields' },
 }
 T.ff_attempt.defaults = { __index = T.ff_attempt.default_values }
 T.ff_stream_meta = {
@@ -21,6 +23,7 @@ T.ff_stream_meta = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['oxR'] = 'attempt_index', ['yVc'] = 'created_at_ms', ['UCd'] = 'frame_count', ['y3W'] = 'total_bytes', ['sTh'] = 'last_ts_ms', ['PJ8'] = 'last_seq', ['vKq'] = 'has_durable_frame', ['zq7'] = 'durable_count', ['Nq3'] = 'durable_trimmed', ['67l'] = 'summary_count', ['RYw'] = 'summary_trimmed', ['xR8'] = 'live_count', ['nV6'] = 'live_trimmed', ['2Jw'] = 'ema_rate_hz', ['9q6'] = 'last_append_ts_ms', ['E3F'] = 'maxlen_applied_last', ['zQs'] = 'version' },
   default_values = { frame_count = '0', total_bytes = '0', last_ts_ms = '0', last_seq = '0', has_durable_frame = '0', durable_count = '0', durable_trimmed = '0', summary_count = '0', summary_trimmed = '0', live_count = '0', live_trimmed = '0', version = '0' },
   kept = { partition_key = true, execution_id = true, attempt_index = true },
+  small = { 'partition_key', 'execution_id', 'attempt_index', 'created_at_ms', 'frame_count', 'total_bytes', 'last_ts_ms', 'last_seq', 'has_durable_frame', 'durable_count', 'durable_trimmed', 'summary_count', 'summary_trimmed', 'live_count', 'live_trimmed', 'ema_rate_hz', 'last_append_ts_ms', 'maxlen_applied_last', 'version' },
 }
 T.ff_stream_meta.defaults = { __index = T.ff_stream_meta.default_values }
 T.ff_stream_frame = {
@@ -29,6 +32,7 @@ T.ff_stream_frame = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['oxR'] = 'attempt_index', ['n7i'] = 'ts_ms', ['59c'] = 'seq', ['pdl'] = 'mode', ['IaX'] = 'number', ['aft'] = 'mode_number', ['dd1'] = 'client_seq', ['tP9'] = 'expires_at_ms', ['yVc'] = 'created_at_ms', ['oU2'] = 'fields' },
   default_values = { mode = 'durable', fields = '{}' },
   kept = { partition_key = true, execution_id = true, attempt_index = true, ts_ms = true, seq = true },
+  small = { 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq', 'mode', 'number', 'mode_number', 'client_seq', 'expires_at_ms', 'created_at_ms', 'fields' },
 }
 T.ff_stream_frame.defaults = { __index = T.ff_stream_frame.default_values }
 T.ff_stream_summary = {
@@ -37,6 +41,7 @@ T.ff_stream_summary = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['oxR'] = 'attempt_index', ['Gc5'] = 'document_json', ['zQs'] = 'version', ['1zO'] = 'patch_kind', ['KE5'] = 'last_updated_ms', ['jPT'] = 'first_applied_ms' },
   default_values = { document_json = '{}', version = '1', patch_kind = 'json-merge-patch' },
   kept = { partition_key = true, execution_id = true, attempt_index = true },
+  small = { 'partition_key', 'execution_id', 'attempt_index', 'document_json', 'version', 'patch_kind', 'last_updated_ms', 'first_applied_ms' },
 }
 T.ff_stream_summary.defaults = { __index = T.ff_stream_summary.default_values }
 T.ff_step = {
@@ -45,6 +50,7 @@ T.ff_step = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['RO1'] = 'position', ['K0W'] = 'name', ['jRq'] = 'kind', ['oxR'] = 'attempt_index', ['lUs'] = 'recorded_at_ms', ['wMh'] = 'value' },
   default_values = { kind = 'step', attempt_index = '0' },
   kept = { partition_key = true, execution_id = true, position = true },
+  small = { 'partition_key', 'execution_id', 'position', 'name', 'kind', 'attempt_index', 'recorded_at_ms', 'value' },
 }
 T.ff_step.defaults = { __index = T.ff_step.default_values }
 T.ff_claim_grant = {
@@ -53,6 +59,7 @@ T.ff_claim_grant = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['JDP'] = 'grant_id', ['jRq'] = 'kind', ['wDj'] = 'worker_id', ['qqT'] = 'worker_instance_id', ['tbW'] = 'lane_id', ['1EJ'] = 'capability_hash', ['8vi'] = 'worker_capabilities', ['UkQ'] = 'route_snapshot_json', ['vjk'] = 'admission_summary', ['y9J'] = 'grant_ttl_ms', ['jBK'] = 'issued_at_ms', ['tP9'] = 'expires_at_ms' },
   default_values = { worker_capabilities = '[]' },
   kept = { partition_key = true, execution_id = true },
+  small = { 'partition_key', 'execution_id', 'grant_id', 'kind', 'worker_id', 'worker_instance_id', 'lane_id', 'capability_hash', 'worker_capabilities', 'route_snapshot_json', 'admission_summary', 'grant_ttl_ms', 'issued_at_ms', 'expires_at_ms' },
 }
 T.ff_claim_grant.defaults = { __index = T.ff_claim_grant.default_values }
 T.ff_lane_registry = {
@@ -61,6 +68,7 @@ T.ff_lane_registry = {
   names = { ['tbW'] = 'lane_id', ['09o'] = 'registered_at_ms', ['Rr4'] = 'registered_by', ['X27'] = 'state', ['23j'] = 'updated_at_ms' },
   default_values = { state = 'active', updated_at_ms = '0' },
   kept = { lane_id = true },
+  small = { 'lane_id', 'registered_at_ms', 'registered_by', 'state', 'updated_at_ms' },
 }
 T.ff_lane_registry.defaults = { __index = T.ff_lane_registry.default_values }
 T.ff_idempotency = {
@@ -69,6 +77,7 @@ T.ff_idempotency = {
   names = { ['CG9'] = 'namespace', ['zaU'] = 'idempotency_key', ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['tP9'] = 'expires_at_ms', ['slg'] = 'digest' },
   default_values = {  },
   kept = { namespace = true, idempotency_key = true },
+  small = { 'namespace', 'idempotency_key', 'partition_key', 'execution_id', 'expires_at_ms', 'digest' },
 }
 T.ff_idempotency.defaults = { __index = T.ff_idempotency.default_values }
 T.ff_worker_registry = {
@@ -77,6 +86,7 @@ T.ff_worker_registry = {
   names = { ['CG9'] = 'namespace', ['qqT'] = 'worker_instance_id', ['wDj'] = 'worker_id', ['zBw'] = 'lanes', ['h2K'] = 'capabilities', ['uMh'] = 'last_heartbeat_ms', ['rZT'] = 'liveness_ttl_ms', ['tP9'] = 'expires_at_ms', ['09o'] = 'registered_at_ms', ['zQs'] = 'version' },
   default_values = { lanes = '[]', capabilities = '[]', version = '0' },
   kept = { namespace = true, worker_instance_id = true },
+  small = { 'namespace', 'worker_instance_id', 'worker_id', 'lanes', 'capabilities', 'last_heartbeat_ms', 'liveness_ttl_ms', 'expires_at_ms', 'registered_at_ms', 'version' },
 }
 T.ff_worker_registry.defaults = { __index = T.ff_worker_registry.default_values }
 T.ff_worker_registry_event = {
@@ -85,6 +95,7 @@ T.ff_worker_registry_event = {
   names = { ['jmR'] = 'event_id', ['CG9'] = 'namespace', ['qqT'] = 'worker_instance_id', ['AtC'] = 'event_kind', ['IFX'] = 'event_at_ms', ['UK4'] = 'reason' },
   default_values = {  },
   kept = { event_id = true },
+  small = { 'event_id', 'namespace', 'worker_instance_id', 'event_kind', 'event_at_ms', 'reason' },
 }
 T.ff_worker_registry_event.defaults = { __index = T.ff_worker_registry_event.default_values }
 T.ff_flow_core = {
@@ -93,6 +104,7 @@ T.ff_flow_core = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['Ndf'] = 'graph_revision', ['isk'] = 'public_flow_state', ['yVc'] = 'created_at_ms', ['Xv6'] = 'terminal_at_ms', ['zQs'] = 'version', ['XsL'] = 'settled_at_ms', ['KMv'] = 'parent_partition', ['ygS'] = 'parent_execution_id', ['Wpu'] = 'raw_fields' },
   default_values = { graph_revision = '0', public_flow_state = 'open', version = '0', raw_fields = '{}' },
   kept = { partition_key = true, flow_id = true },
+  small = { 'partition_key', 'flow_id', 'graph_revision', 'public_flow_state', 'created_at_ms', 'terminal_at_ms', 'version', 'settled_at_ms', 'parent_partition', 'parent_execution_id', 'raw_fields' },
 }
 T.ff_flow_core.defaults = { __index = T.ff_flow_core.default_values }
 T.ff_edge = {
@@ -101,6 +113,7 @@ T.ff_edge = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['0jz'] = 'edge_id', ['U9S'] = 'upstream_eid', ['zje'] = 'downstream_eid', ['UZq'] = 'edge_state', ['03T'] = 'dep_state', ['7Y5'] = 'applied_at_ms', ['tUJ'] = 'last_resolved_at_ms', ['Ont'] = 'reset_at_ms', ['Yji'] = 'policy', ['70k'] = 'policy_version' },
   default_values = { edge_state = 'pending', policy = '{}', policy_version = '0' },
   kept = { partition_key = true, flow_id = true, edge_id = true },
+  small = { 'partition_key', 'flow_id', 'edge_id', 'upstream_eid', 'downstream_eid', 'edge_state', 'dep_state', 'applied_at_ms', 'last_resolved_at_ms', 'reset_at_ms', 'policy', 'policy_version' },
 }
 T.ff_edge.defaults = { __index = T.ff_edge.default_values }
 T.ff_edge_group = {
@@ -109,6 +122,7 @@ T.ff_edge_group = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['zje'] = 'downstream_eid', ['Yji'] = 'policy', ['Z2r'] = 'k_target', ['lKP'] = 'success_count', ['GcE'] = 'fail_count', ['Cqa'] = 'skip_count', ['wsV'] = 'running_count', ['woT'] = 'group_state', ['6De'] = 'satisfied_at_ms', ['Qta'] = 'cancel_siblings_pending_flag', ['HJO'] = 'cancel_siblings_pending_members', ['H80'] = 'cancel_siblings_reason', ['zQs'] = 'version' },
   default_values = { policy = '{}', k_target = '0', success_count = '0', fail_count = '0', skip_count = '0', running_count = '0', group_state = 'pending', cancel_siblings_pending_flag = '0', cancel_siblings_pending_members = '[]', version = '0' },
   kept = { partition_key = true, flow_id = true, downstream_eid = true },
+  small = { 'partition_key', 'flow_id', 'downstream_eid', 'policy', 'k_target', 'success_count', 'fail_count', 'skip_count', 'running_count', 'group_state', 'satisfied_at_ms', 'cancel_siblings_pending_flag', 'cancel_siblings_pending_members', 'cancel_siblings_reason', 'version' },
 }
 T.ff_edge_group.defaults = { __index = T.ff_edge_group.default_values }
 T.ff_pending_cancel_groups = {
@@ -117,6 +131,7 @@ T.ff_pending_cancel_groups = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['zje'] = 'downstream_eid', ['N2S'] = 'enqueued_at_ms' },
   default_values = {  },
   kept = { partition_key = true, flow_id = true, downstream_eid = true },
+  small = { 'partition_key', 'flow_id', 'downstream_eid', 'enqueued_at_ms' },
 }
 T.ff_pending_cancel_groups.defaults = { __index = T.ff_pending_cancel_groups.default_values }
 T.ff_cancel_backlog = {
@@ -125,6 +140,7 @@ T.ff_cancel_backlog = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['3Sy'] = 'requested_at_ms', ['KoK'] = 'requester', ['UK4'] = 'reason', ['tcB'] = 'grace_until_ms', ['yND'] = 'cancellation_policy', ['eJK'] = 'status' },
   default_values = { requester = '', reason = '', status = 'pending' },
   kept = { partition_key = true, flow_id = true },
+  small = { 'partition_key', 'flow_id', 'requested_at_ms', 'requester', 'reason', 'grace_until_ms', 'cancellation_policy', 'status' },
 }
 T.ff_cancel_backlog.defaults = { __index = T.ff_cancel_backlog.default_values }
 T.ff_cancel_backlog_member = {
@@ -133,6 +149,7 @@ T.ff_cancel_backlog_member = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['6Pr'] = 'execution_id' },
   default_values = {  },
   kept = { partition_key = true, flow_id = true, execution_id = true },
+  small = { 'partition_key', 'flow_id', 'execution_id' },
 }
 T.ff_cancel_backlog_member.defaults = { __index = T.ff_cancel_backlog_member.default_values }
 T.ff_flow_summary = {
@@ -141,6 +158,7 @@ T.ff_flow_summary = {
   names = { ['WYb'] = 'partition_key', ['vkT'] = 'flow_id', ['RYO'] = 'total_members', ['Nyd'] = 'sampled_members', ['GGT'] = 'members_completed', ['fvM'] = 'members_failed', ['HAO'] = 'members_cancelled', ['Vtd'] = 'members_expired', ['MZD'] = 'members_skipped', ['woH'] = 'members_active', ['XUo'] = 'members_suspended', ['aQH'] = 'members_waiting', ['BBz'] = 'members_delayed', ['EXF'] = 'members_rate_limited', ['1DO'] = 'members_waiting_children', ['isk'] = 'public_flow_state', ['Ucu'] = 'last_summary_update_at' },
   default_values = { total_members = '0', sampled_members = '0', members_completed = '0', members_failed = '0', members_cancelled = '0', members_expired = '0', members_skipped = '0', members_active = '0', members_suspended = '0', members_waiting = '0', members_delayed = '0', members_rate_limited = '0', members_waiting_children = '0' },
   kept = { partition_key = true, flow_id = true },
+  small = { 'partition_key', 'flow_id', 'total_members', 'sampled_members', 'members_completed', 'members_failed', 'members_cancelled', 'members_expired', 'members_skipped', 'members_active', 'members_suspended', 'members_waiting', 'members_delayed', 'members_rate_limited', 'members_waiting_children', 'public_flow_state', 'last_summary_update_at' },
 }
 T.ff_flow_summary.defaults = { __index = T.ff_flow_summary.default_values }
 T.ff_lease_event = {
@@ -149,6 +167,7 @@ T.ff_lease_event = {
   names = { ['jmR'] = 'event_id', ['6Pr'] = 'execution_id', ['wg5'] = 'lease_id', ['BCm'] = 'lease_epoch', ['qqT'] = 'worker_instance_id', ['clW'] = 'event_type', ['UK4'] = 'reason', ['fwj'] = 'occurred_at_ms', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['9zg'] = 'instance_tag' },
   default_values = { partition_key = '0' },
   kept = { event_id = true },
+  small = { 'event_id', 'execution_id', 'lease_id', 'lease_epoch', 'worker_instance_id', 'event_type', 'reason', 'occurred_at_ms', 'partition_key', 'namespace', 'instance_tag' },
 }
 T.ff_lease_event.defaults = { __index = T.ff_lease_event.default_values }
 T.ff_completion_event = {
@@ -157,6 +176,7 @@ T.ff_completion_event = {
   names = { ['jmR'] = 'event_id', ['6Pr'] = 'execution_id', ['vkT'] = 'flow_id', ['EtN'] = 'outcome', ['fwj'] = 'occurred_at_ms', ['49B'] = 'committed_at_ms', ['uIU'] = 'dispatched_at_ms', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['9zg'] = 'instance_tag' },
   default_values = { committed_at_ms = '0', partition_key = '0' },
   kept = { event_id = true },
+  small = { 'event_id', 'execution_id', 'flow_id', 'outcome', 'occurred_at_ms', 'committed_at_ms', 'dispatched_at_ms', 'partition_key', 'namespace', 'instance_tag' },
 }
 T.ff_completion_event.defaults = { __index = T.ff_completion_event.default_values }
 T.ff_operator_event = {
@@ -165,6 +185,7 @@ T.ff_operator_event = {
   names = { ['jmR'] = 'event_id', ['6Pr'] = 'execution_id', ['clW'] = 'event_type', ['iWx'] = 'details', ['fwj'] = 'occurred_at_ms', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['9zg'] = 'instance_tag' },
   default_values = { partition_key = '0' },
   kept = { event_id = true },
+  small = { 'event_id', 'execution_id', 'event_type', 'details', 'occurred_at_ms', 'partition_key', 'namespace', 'instance_tag' },
 }
 T.ff_operator_event.defaults = { __index = T.ff_operator_event.default_values }
 T.ff_suspension_current = {
@@ -173,6 +194,7 @@ T.ff_suspension_current = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['OA3'] = 'suspension_id', ['Zcl'] = 'suspended_at_ms', ['4Dk'] = 'timeout_at_ms', ['cXQ'] = 'reason_code', ['jSJ'] = 'condition', ['Gpo'] = 'satisfied_set', ['AUC'] = 'timeout_behavior', ['oxR'] = 'attempt_index', ['TLx'] = 'requested_by', ['6Dd'] = 'resume_policy', ['4sk'] = 'continuation_metadata_pointer', ['oXg'] = 'primary_waitpoint_id', ['2Zl'] = 'last_signal_at_ms', ['Iu8'] = 'closer_signal_id', ['WMG'] = 'satisfier_signal_ids', ['t4h'] = 'closed_at_ms', ['tLj'] = 'close_reason', ['zQs'] = 'version' },
   default_values = { satisfied_set = '[]', attempt_index = '0', requested_by = 'worker', resume_policy = '{}', satisfier_signal_ids = '[]', version = '0' },
   kept = { partition_key = true, execution_id = true },
+  small = { 'partition_key', 'execution_id', 'suspension_id', 'suspended_at_ms', 'timeout_at_ms', 'reason_code', 'condition', 'satisfied_set', 'timeout_behavior', 'attempt_index', 'requested_by', 'resume_policy', 'continuation_metadata_pointer', 'primary_waitpoint_id', 'last_signal_at_ms', 'closer_signal_id', 'satisfier_signal_ids', 'closed_at_ms', 'close_reason', 'version' },
 }
 T.ff_suspension_current.defaults = { __index = T.ff_suspension_current.default_values }
 T.ff_waitpoint_pending = {
@@ -181,6 +203,7 @@ T.ff_waitpoint_pending = {
   names = { ['WYb'] = 'partition_key', ['mbj'] = 'waitpoint_id', ['6Pr'] = 'execution_id', ['YeM'] = 'token_kid', ['itU'] = 'token_digest', ['yVc'] = 'created_at_ms', ['tP9'] = 'expires_at_ms', ['MCh'] = 'waitpoint_key', ['X27'] = 'state', ['iM8'] = 'required_signal_names', ['qIj'] = 'activated_at_ms', ['oxR'] = 'attempt_index', ['OA3'] = 'suspension_id', ['MIY'] = 'signal_count', ['Me0'] = 'matched_signal_count', ['2Zl'] = 'last_signal_at_ms', ['6De'] = 'satisfied_at_ms', ['t4h'] = 'closed_at_ms', ['tLj'] = 'close_reason', ['zQs'] = 'version', ['d7K'] = 'signals_trimmed', ['l1t'] = 'payload_schema', ['nXv'] = 'approvers' },
   default_values = { waitpoint_key = '', state = 'pending', required_signal_names = '[]', attempt_index = '0', signal_count = '0', matched_signal_count = '0', version = '0', signals_trimmed = '0', approvers = '[]' },
   kept = { partition_key = true, waitpoint_id = true },
+  small = { 'partition_key', 'waitpoint_id', 'execution_id', 'token_kid', 'token_digest', 'created_at_ms', 'expires_at_ms', 'waitpoint_key', 'state', 'required_signal_names', 'activated_at_ms', 'attempt_index', 'suspension_id', 'signal_count', 'matched_signal_count', 'last_signal_at_ms', 'satisfied_at_ms', 'closed_at_ms', 'close_reason', 'version', 'signals_trimmed', 'payload_schema', 'approvers' },
 }
 T.ff_waitpoint_pending.defaults = { __index = T.ff_waitpoint_pending.default_values }
 T.ff_signal = {
@@ -189,6 +212,7 @@ T.ff_signal = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['xXY'] = 'signal_id', ['mbj'] = 'waitpoint_id', ['MCh'] = 'waitpoint_key', ['OA3'] = 'suspension_id', ['oxR'] = 'attempt_index', ['s8b'] = 'signal_name', ['Ej2'] = 'signal_category', ['Ss5'] = 'source_type', ['y2e'] = 'source_identity', ['2wE'] = 'correlation_id', ['LVa'] = 'payload_encoding', ['PMF'] = 'target_scope', ['zaU'] = 'idempotency_key', ['yVc'] = 'created_at_ms', ['TUe'] = 'accepted_at_ms', ['R7O'] = 'observed_effect', ['PN7'] = 'matched', ['tyj'] = 'payload', ['gaw'] = 'comment', ['7LO'] = 'link' },
   default_values = { waitpoint_key = '', attempt_index = '0', signal_name = '', signal_category = '', source_type = '', source_identity = '', correlation_id = '', target_scope = '', matched = '0', comment = '', link = '' },
   kept = { partition_key = true, execution_id = true, signal_id = true },
+  small = { 'partition_key', 'execution_id', 'signal_id', 'waitpoint_id', 'waitpoint_key', 'suspension_id', 'attempt_index', 'signal_name', 'signal_category', 'source_type', 'source_identity', 'correlation_id', 'payload_encoding', 'target_scope', 'idempotency_key', 'created_at_ms', 'accepted_at_ms', 'observed_effect', 'matched', 'payload', 'comment', 'link' },
 }
 T.ff_signal.defaults = { __index = T.ff_signal.default_values }
 T.ff_signal_dedup = {
@@ -197,6 +221,7 @@ T.ff_signal_dedup = {
   names = { ['WYb'] = 'partition_key', ['mbj'] = 'waitpoint_id', ['zaU'] = 'idempotency_key', ['6Pr'] = 'execution_id', ['xXY'] = 'signal_id', ['tP9'] = 'expires_at_ms' },
   default_values = {  },
   kept = { partition_key = true, waitpoint_id = true, idempotency_key = true },
+  small = { 'partition_key', 'waitpoint_id', 'idempotency_key', 'execution_id', 'signal_id', 'expires_at_ms' },
 }
 T.ff_signal_dedup.defaults = { __index = T.ff_signal_dedup.default_values }
 T.ff_suspend_dedup = {
@@ -205,6 +230,7 @@ T.ff_suspend_dedup = {
   names = { ['WYb'] = 'partition_key', ['zaU'] = 'idempotency_key', ['6Pr'] = 'execution_id', ['K9m'] = 'outcome_json', ['yVc'] = 'created_at_ms', ['tP9'] = 'expires_at_ms' },
   default_values = {  },
   kept = { partition_key = true, idempotency_key = true },
+  small = { 'partition_key', 'idempotency_key', 'execution_id', 'outcome_json', 'created_at_ms', 'expires_at_ms' },
 }
 T.ff_suspend_dedup.defaults = { __index = T.ff_suspend_dedup.default_values }
 T.ff_waitpoint_hmac = {
@@ -213,6 +239,7 @@ T.ff_waitpoint_hmac = {
   names = { ['uH3'] = 'kid', ['iKA'] = 'rotated_at_ms', ['Sgb'] = 'active', ['tP9'] = 'expires_at_ms', ['Bib'] = 'secret' },
   default_values = { active = '0' },
   kept = { kid = true },
+  small = { 'kid', 'rotated_at_ms', 'active', 'expires_at_ms', 'secret' },
 }
 T.ff_waitpoint_hmac.defaults = { __index = T.ff_waitpoint_hmac.default_values }
 T.ff_signal_event = {
@@ -221,6 +248,7 @@ T.ff_signal_event = {
   names = { ['jmR'] = 'event_id', ['6Pr'] = 'execution_id', ['xXY'] = 'signal_id', ['mbj'] = 'waitpoint_id', ['y2e'] = 'source_identity', ['clW'] = 'event_type', ['fwj'] = 'occurred_at_ms', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['9zg'] = 'instance_tag' },
   default_values = { partition_key = '0' },
   kept = { event_id = true },
+  small = { 'event_id', 'execution_id', 'signal_id', 'waitpoint_id', 'source_identity', 'event_type', 'occurred_at_ms', 'partition_key', 'namespace', 'instance_tag' },
 }
 T.ff_signal_event.defaults = { __index = T.ff_signal_event.default_values }
 T.ff_outbox_trim = {
@@ -229,6 +257,7 @@ T.ff_outbox_trim = {
   names = { ['jWG'] = 'channel', ['jmR'] = 'event_id' },
   default_values = {  },
   kept = { channel = true },
+  small = { 'channel', 'event_id' },
 }
 T.ff_outbox_trim.defaults = { __index = T.ff_outbox_trim.default_values }
 T.ff_budget_policy = {
@@ -237,6 +266,7 @@ T.ff_budget_policy = {
   names = { ['Qyy'] = 'budget_id', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['IY9'] = 'policy_json', ['684'] = 'scope_type', ['v93'] = 'scope_id', ['6QW'] = 'enforcement_mode', ['sl7'] = 'breach_count', ['Xxr'] = 'soft_breach_count', ['gNd'] = 'last_breach_at_ms', ['jiU'] = 'last_breach_dim', ['R6O'] = 'next_reset_at_ms', ['83r'] = 'changed_at_ms', ['yVc'] = 'created_at_ms', ['23j'] = 'updated_at_ms', ['zQs'] = 'version' },
   default_values = { partition_key = '0', namespace = 'default', scope_type = '', scope_id = '', enforcement_mode = '', breach_count = '0', soft_breach_count = '0', version = '0' },
   kept = { budget_id = true },
+  small = { 'budget_id', 'partition_key', 'namespace', 'policy_json', 'scope_type', 'scope_id', 'enforcement_mode', 'breach_count', 'soft_breach_count', 'last_breach_at_ms', 'last_breach_dim', 'next_reset_at_ms', 'changed_at_ms', 'created_at_ms', 'updated_at_ms', 'version' },
 }
 T.ff_budget_policy.defaults = { __index = T.ff_budget_policy.default_values }
 T.ff_budget_usage = {
@@ -245,6 +275,7 @@ T.ff_budget_usage = {
   names = { ['Qyy'] = 'budget_id', ['qKF'] = 'dimensions_key', ['WYb'] = 'partition_key', ['Yw5'] = 'current_value', ['Mgd'] = 'last_reset_at_ms', ['23j'] = 'updated_at_ms' },
   default_values = { partition_key = '0', current_value = '0', updated_at_ms = '0' },
   kept = { budget_id = true, dimensions_key = true },
+  small = { 'budget_id', 'dimensions_key', 'partition_key', 'current_value', 'last_reset_at_ms', 'updated_at_ms' },
 }
 T.ff_budget_usage.defaults = { __index = T.ff_budget_usage.default_values }
 T.ff_budget_usage_dedup = {
@@ -253,6 +284,7 @@ T.ff_budget_usage_dedup = {
   names = { ['Qyy'] = 'budget_id', ['vJy'] = 'dedup_key', ['WYb'] = 'partition_key', ['K9m'] = 'outcome_json', ['7Y5'] = 'applied_at_ms', ['tP9'] = 'expires_at_ms' },
   default_values = { partition_key = '0', outcome_json = '{}' },
   kept = { budget_id = true, dedup_key = true },
+  small = { 'budget_id', 'dedup_key', 'partition_key', 'outcome_json', 'applied_at_ms', 'expires_at_ms' },
 }
 T.ff_budget_usage_dedup.defaults = { __index = T.ff_budget_usage_dedup.default_values }
 T.ff_budget_usage_by_exec = {
@@ -261,6 +293,7 @@ T.ff_budget_usage_by_exec = {
   names = { ['WYb'] = 'partition_key', ['6Pr'] = 'execution_id', ['qKF'] = 'dimensions_key', ['Qyy'] = 'budget_id', ['UY0'] = 'delta_total', ['23j'] = 'updated_at_ms' },
   default_values = { delta_total = '0', updated_at_ms = '0' },
   kept = { partition_key = true, execution_id = true, dimensions_key = true, budget_id = true },
+  small = { 'partition_key', 'execution_id', 'dimensions_key', 'budget_id', 'delta_total', 'updated_at_ms' },
 }
 T.ff_budget_usage_by_exec.defaults = { __index = T.ff_budget_usage_by_exec.default_values }
 T.ff_quota_policy = {
@@ -269,6 +302,7 @@ T.ff_quota_policy = {
   names = { ['s1f'] = 'quota_policy_id', ['WYb'] = 'partition_key', ['CG9'] = 'namespace', ['Ev1'] = 'requests_per_window_seconds', ['z6J'] = 'max_requests_per_window', ['NyJ'] = 'active_concurrency_cap', ['HIO'] = 'active_concurrency', ['Q49'] = 'jitter_ms', ['wy0'] = 'closed_until_ms', ['83r'] = 'changed_at_ms', ['yVc'] = 'created_at_ms', ['23j'] = 'updated_at_ms', ['zQs'] = 'version' },
   default_values = { partition_key = '0', namespace = 'default', active_concurrency = '0', jitter_ms = '0', version = '0' },
   kept = { quota_policy_id = true },
+  small = { 'quota_policy_id', 'partition_key', 'namespace', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'active_concurrency', 'jitter_ms', 'closed_until_ms', 'changed_at_ms', 'created_at_ms', 'updated_at_ms', 'version' },
 }
 T.ff_quota_policy.defaults = { __index = T.ff_quota_policy.default_values }
 T.ff_quota_window = {
@@ -277,6 +311,7 @@ T.ff_quota_window = {
   names = { ['s1f'] = 'quota_policy_id', ['yzI'] = 'dimension', ['AWV'] = 'admitted_at_ms', ['6Pr'] = 'execution_id' },
   default_values = {  },
   kept = { quota_policy_id = true, dimension = true, admitted_at_ms = true, execution_id = true },
+  small = { 'quota_policy_id', 'dimension', 'admitted_at_ms', 'execution_id' },
 }
 T.ff_quota_window.defaults = { __index = T.ff_quota_window.default_values }
 T.ff_quota_admitted = {
@@ -285,6 +320,7 @@ T.ff_quota_admitted = {
   names = { ['s1f'] = 'quota_policy_id', ['6Pr'] = 'execution_id', ['AWV'] = 'admitted_at_ms', ['tP9'] = 'expires_at_ms' },
   default_values = {  },
   kept = { quota_policy_id = true, execution_id = true },
+  small = { 'quota_policy_id', 'execution_id', 'admitted_at_ms', 'expires_at_ms' },
 }
 T.ff_quota_admitted.defaults = { __index = T.ff_quota_admitted.default_values }
 T.ff_limit_scope = {
@@ -293,6 +329,7 @@ T.ff_limit_scope = {
   names = { ['684'] = 'scope_type', ['v93'] = 'scope_id', ['jRq'] = 'kind', ['YHj'] = 'limit_id', ['kFy'] = 'attached_at_ms', ['CG9'] = 'namespace' },
   default_values = { namespace = 'default' },
   kept = { scope_type = true, scope_id = true, kind = true, limit_id = true },
+  small = { 'scope_type', 'scope_id', 'kind', 'limit_id', 'attached_at_ms', 'namespace' },
 }
 T.ff_limit_scope.defaults = { __index = T.ff_limit_scope.default_values }
 T.ff_lane_gate = {
@@ -301,6 +338,7 @@ T.ff_lane_gate = {
   names = { ['tbW'] = 'lane_id', ['CG9'] = 'namespace', ['SZK'] = 'gate', ['s1f'] = 'quota_policy_id' },
   default_values = {  },
   kept = { lane_id = true, namespace = true, gate = true },
+  small = { 'lane_id', 'namespace', 'gate', 'quota_policy_id' },
 }
 T.ff_lane_gate.defaults = { __index = T.ff_lane_gate.default_values }
 T.ff_task = {
@@ -309,6 +347,7 @@ T.ff_task = {
   names = { ['CG9'] = 'namespace', ['K0W'] = 'name', ['GsO'] = 'fingerprint', ['fd7'] = 'task_version', ['s1f'] = 'quota_policy_id', ['emh'] = 'declared_at_ms', ['09o'] = 'registered_at_ms', ['83r'] = 'changed_at_ms', ['lE6'] = 'last_seen_ms', ['zQs'] = 'version', ['cc8'] = 'head', ['01j'] = 'declaration' },
   default_values = { task_version = '0', version = '0' },
   kept = { namespace = true, name = true },
+  small = { 'namespace', 'name', 'fingerprint', 'task_version', 'quota_policy_id', 'declared_at_ms', 'registered_at_ms', 'changed_at_ms', 'last_seen_ms', 'version', 'head', 'declaration' },
 }
 T.ff_task.defaults = { __index = T.ff_task.default_values }
 T.ff_schedule = {
@@ -317,6 +356,7 @@ T.ff_schedule = {
   names = { ['CG9'] = 'namespace', ['K0W'] = 'name', ['G5D'] = 'cursor_ms', ['ljr'] = 'paused' },
   default_values = { paused = '0' },
   kept = { namespace = true, name = true },
+  small = { 'namespace', 'name', 'cursor_ms', 'paused' },
 }
 T.ff_schedule.defaults = { __index = T.ff_schedule.default_values }
 T.ff_bulk_job = {
@@ -325,6 +365,7 @@ T.ff_bulk_job = {
   names = { ['RU1'] = 'job_id', ['CG9'] = 'namespace', ['khk'] = 'action', ['6Sa'] = 'args', ['X27'] = 'state', ['UNW'] = 'cursor', ['PN7'] = 'matched', ['OOl'] = 'changed', ['wNF'] = 'skipped', ['gS8'] = 'refused', ['hI5'] = 'errors', ['62F'] = 'follow_ups', ['yVc'] = 'created_at_ms', ['23j'] = 'updated_at_ms', ['LRD'] = 'ended_at_ms', ['zQs'] = 'version' },
   default_values = { state = 'running', matched = '0', changed = '0', skipped = '0', refused = '0', errors = '[]', follow_ups = '[]', version = '0' },
   kept = { job_id = true },
+  small = { 'job_id', 'namespace', 'action', 'args', 'state', 'cursor', 'matched', 'changed', 'skipped', 'refused', 'errors', 'follow_ups', 'created_at_ms', 'updated_at_ms', 'ended_at_ms', 'version' },
 }
 T.ff_bulk_job.defaults = { __index = T.ff_bulk_job.default_values }
 T.ff_api_token = {
@@ -333,6 +374,7 @@ T.ff_api_token = {
   names = { ['J60'] = 'token_id', ['K0W'] = 'name', ['slg'] = 'digest', ['VP6'] = 'former_digest', ['Bs4'] = 'former_until_ms', ['7Q4'] = 'roles', ['CG9'] = 'namespace', ['zBw'] = 'lanes', ['yVc'] = 'created_at_ms', ['kNV'] = 'created_by', ['tP9'] = 'expires_at_ms', ['iKA'] = 'rotated_at_ms', ['nxA'] = 'revoked_at_ms', ['Cfv'] = 'last_used_at_ms', ['zQs'] = 'version' },
   default_values = { created_by = '', version = '0' },
   kept = { token_id = true },
+  small = { 'token_id', 'name', 'digest', 'former_digest', 'former_until_ms', 'roles', 'namespace', 'lanes', 'created_at_ms', 'created_by', 'expires_at_ms', 'rotated_at_ms', 'revoked_at_ms', 'last_used_at_ms', 'version' },
 }
 T.ff_api_token.defaults = { __index = T.ff_api_token.default_values }
 I.executions = {
@@ -348,7 +390,7 @@ I.unowned = {
   code = 'iyxG', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'ownership_state', 'created_at_ms', 'execution_id' },
-  test = function(r) return differs(r.ownership_state, 'leased') and differs(r.ownership_state, 'lease_expired_reclaimable') end,
+  test = function(r) return (r.ownership_state ~= nil and r.ownership_state ~= 'leased') and (r.ownership_state ~= nil and r.ownership_state ~= 'lease_expired_reclaimable') end,
   group = function(r) return '' end,
   order = function(r) return int(r.created_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -358,7 +400,7 @@ I.suspended_executions = {
   code = 'ipxU', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'created_at_ms', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'suspended') end,
+  test = function(r) return r.lifecycle_phase == 'suspended' end,
   group = function(r) return '' end,
   order = function(r) return int(r.created_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -368,7 +410,7 @@ I.ready = {
   code = 'i70W', t = T.ff_exec_core,
   grouped = true, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'lane_id', 'namespace', 'gate', 'priority', 'created_at_ms', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'eligible_now') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'eligible_now' end,
   group = function(r) return word(r.lane_id) .. word(r.namespace) .. word(r.gate) end,
   order = function(r) return int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 32) end,
@@ -378,7 +420,7 @@ I.held = {
   code = 'iz1Q', t = T.ff_exec_core,
   grouped = true, primary = false,
   columns = { 'quota_policy_id', 'ownership_state', 'execution_id' },
-  test = function(r) return r.quota_policy_id ~= nil and same(r.ownership_state, 'leased') end,
+  test = function(r) return r.quota_policy_id ~= nil and r.ownership_state == 'leased' end,
   group = function(r) return uuid(r.quota_policy_id) end,
   order = function(r) return uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 16) end,
@@ -408,7 +450,7 @@ I.delayed = {
   code = 'itrg', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'delay_until_ms', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'not_eligible_until_time') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'not_eligible_until_time' end,
   group = function(r) return '' end,
   order = function(r) return int(r.delay_until_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -418,7 +460,7 @@ I.leased = {
   code = 'ihHA', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'ownership_state', 'lease_expires_at_ms', 'execution_id' },
-  test = function(r) return same(r.ownership_state, 'leased') end,
+  test = function(r) return r.ownership_state == 'leased' end,
   group = function(r) return '' end,
   order = function(r) return int(r.lease_expires_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -428,7 +470,7 @@ I.lost = {
   code = 'iwvq', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'ownership_state', 'lease_expires_at_ms', 'execution_id' },
-  test = function(r) return same(r.ownership_state, 'lease_expired_reclaimable') end,
+  test = function(r) return r.ownership_state == 'lease_expired_reclaimable' end,
   group = function(r) return '' end,
   order = function(r) return int(r.lease_expires_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -438,7 +480,7 @@ I.attempt_timeout = {
   code = 'iwYq', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'attempt_timeout_at_ms', 'lifecycle_phase', 'execution_id' },
-  test = function(r) return r.attempt_timeout_at_ms ~= nil and same(r.lifecycle_phase, 'active') end,
+  test = function(r) return r.attempt_timeout_at_ms ~= nil and r.lifecycle_phase == 'active' end,
   group = function(r) return '' end,
   order = function(r) return int(r.attempt_timeout_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -458,7 +500,7 @@ I.routed = {
   code = 'iU8J', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'last_transition_at', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'blocked_by_route') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_route' end,
   group = function(r) return '' end,
   order = function(r) return int(r.last_transition_at) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -468,7 +510,7 @@ I.limited = {
   code = 'iDWv', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'last_transition_at', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') end,
   group = function(r) return '' end,
   order = function(r) return int(r.last_transition_at) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -478,7 +520,7 @@ I.blocked = {
   code = 'iogQ', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'last_transition_at', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and (r.eligibility_state == 'blocked_by_operator' or r.eligibility_state == 'blocked_by_lane_state') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_operator' or r.eligibility_state == 'blocked_by_lane_state') end,
   group = function(r) return '' end,
   order = function(r) return int(r.last_transition_at) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -488,7 +530,7 @@ I.ended = {
   code = 'iZL0', t = T.ff_exec_core,
   grouped = true, primary = false,
   columns = { 'lifecycle_phase', 'retain_until_ms', 'terminal_outcome', 'lane_id', 'terminal_at_ms', 'execution_id' },
-  test = function(r) return (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and differs(r.terminal_outcome, 'failed') and differs(r.terminal_outcome, 'expired') end,
+  test = function(r) return (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'failed') and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'expired') end,
   group = function(r) return word(r.lane_id) end,
   order = function(r) return int(r.terminal_at_ms) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -614,7 +656,7 @@ I.dependent = {
   code = 'iUiG', t = T.ff_exec_core,
   grouped = false, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'last_transition_at', 'execution_id' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'blocked_by_dependencies') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_dependencies' end,
   group = function(r) return '' end,
   order = function(r) return int(r.last_transition_at) .. uuid(r.execution_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -730,7 +772,7 @@ I.undispatched = {
   code = 'im2H', t = T.ff_completion_event,
   grouped = false, primary = false,
   columns = { 'dispatched_at_ms', 'flow_id', 'outcome', 'committed_at_ms', 'event_id' },
-  test = function(r) return r.dispatched_at_ms == nil and r.flow_id ~= nil and differs(r.outcome, 'resumable') end,
+  test = function(r) return r.dispatched_at_ms == nil and r.flow_id ~= nil and (r.outcome ~= nil and r.outcome ~= 'resumable') end,
   group = function(r) return '' end,
   order = function(r) return int(r.committed_at_ms) .. int(r.event_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 16) end,
@@ -770,7 +812,7 @@ I.waitpoint_expiry = {
   code = 'iH8Q', t = T.ff_waitpoint_pending,
   grouped = false, primary = false,
   columns = { 'state', 'expires_at_ms', 'waitpoint_id' },
-  test = function(r) return same(r.state, 'pending') and r.expires_at_ms ~= nil end,
+  test = function(r) return r.state == 'pending' and r.expires_at_ms ~= nil end,
   group = function(r) return '' end,
   order = function(r) return int(r.expires_at_ms) .. uuid(r.waitpoint_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -1024,7 +1066,7 @@ I.bulk_running = {
   code = 'iLrl', t = T.ff_bulk_job,
   grouped = false, primary = false,
   columns = { 'state', 'updated_at_ms', 'job_id' },
-  test = function(r) return same(r.state, 'running') end,
+  test = function(r) return r.state == 'running' end,
   group = function(r) return '' end,
   order = function(r) return int(r.updated_at_ms) .. uuid(r.job_id) end,
   key_of = function(member) local at = 1 return sub(member, at + 24) end,
@@ -1091,7 +1133,7 @@ I.kept_frames = {
   code = 'i8Yx', t = T.ff_stream_frame,
   grouped = true, primary = true,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
-  test = function(r) return differs(r.mode, 'best_effort') end,
+  test = function(r) return (r.mode ~= nil and r.mode ~= 'best_effort') end,
   group = function(r) return int(r.partition_key) .. uuid(r.execution_id) .. int(r.attempt_index) end,
   order = function(r) return int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) return member end,
@@ -1100,7 +1142,7 @@ I.durable_frames = {
   code = 'iwa6', t = T.ff_stream_frame,
   grouped = true, primary = true,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'ts_ms', 'seq' },
-  test = function(r) return same(r.mode, 'durable') end,
+  test = function(r) return r.mode == 'durable' end,
   group = function(r) return int(r.partition_key) .. uuid(r.execution_id) .. int(r.attempt_index) end,
   order = function(r) return int(r.ts_ms) .. int(r.seq) end,
   key_of = function(member) return member end,
@@ -1109,7 +1151,7 @@ I.passing_frames = {
   code = 'imEU', t = T.ff_stream_frame,
   grouped = true, primary = false,
   columns = { 'mode', 'partition_key', 'execution_id', 'attempt_index', 'mode_number' },
-  test = function(r) return differs(r.mode, 'durable') end,
+  test = function(r) return (r.mode ~= nil and r.mode ~= 'durable') end,
   group = function(r) return int(r.partition_key) .. uuid(r.execution_id) .. int(r.attempt_index) .. word(r.mode) end,
   order = function(r) return int(r.mode_number) end,
   key_of = function(member) local at = 1 return sub(member, at + 8) end,
@@ -1179,7 +1221,7 @@ I.ready_namespaces = {
   code = 'i6Rf', t = T.ff_exec_core,
   grouped = true, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'lane_id', 'namespace' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'eligible_now') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'eligible_now' end,
   group = function(r) return word(r.lane_id) end,
   order = function(r) return word(r.namespace) end,
   key_of = function(member) local at = 1 at = string.find(member, '%z', at + 0) + 1 return sub(member, at + 0) end,
@@ -1189,7 +1231,7 @@ I.ready_gates = {
   code = 'iZQg', t = T.ff_exec_core,
   grouped = true, primary = false,
   columns = { 'lifecycle_phase', 'eligibility_state', 'lane_id', 'namespace', 'gate' },
-  test = function(r) return same(r.lifecycle_phase, 'runnable') and same(r.eligibility_state, 'eligible_now') end,
+  test = function(r) return r.lifecycle_phase == 'runnable' and r.eligibility_state == 'eligible_now' end,
   group = function(r) return word(r.lane_id) .. word(r.namespace) end,
   order = function(r) return word(r.gate) end,
   key_of = function(member) local at = 1 at = string.find(member, '%z', at + 0) + 1 return sub(member, at + 0) end,

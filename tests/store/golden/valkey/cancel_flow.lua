@@ -1,27 +1,34 @@
 -- cancel_flow(partition_key, flow_id, version, now, raw_fields)
+local constant_0 = { 'version', 'public_flow_state', 'terminal_at_ms', 'raw_fields', 'settled_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_flow_core, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(plus(r.version, '1'), 'version')
-      local c1 = required('cancelled', 'public_flow_state')
-      local c2 = once(r.terminal_at_ms, a[5])
+      local c2 = (r.terminal_at_ms or a[5])
       local c3 = required(a[6], 'raw_fields')
-      local c4 = nil
-      w.version = c0
-      w.public_flow_state = c1
-      w.terminal_at_ms = c2
-      w.raw_fields = c3
-      w.settled_at_ms = c4
-      put(T.ff_flow_core, pk, w)
-      n = w
+      local g0, m0
+      if r.settled_at_ms == nil then g0, m0 = '', int(r.created_at_ms) .. uuid(r.flow_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.public_flow_state ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'isk', 'cancelled' end
+      if r.terminal_at_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c2 end end
+      if r.raw_fields ~= c3 then if c3 == '{}' then j = j + 1 u[j] = 'Wpu' else k = k + 2 s[k - 1], s[k] = 'Wpu', c3 end end
+      if r.settled_at_ms ~= nil then j = j + 1 u[j] = 'XsL' end
+      note_change(T.ff_flow_core, pk, r, constant_0, { version = r.version, public_flow_state = r.public_flow_state, terminal_at_ms = r.terminal_at_ms, raw_fields = r.raw_fields, settled_at_ms = r.settled_at_ms })
+      r.version = c0
+      r.public_flow_state = 'cancelled'
+      r.terminal_at_ms = c2
+      r.raw_fields = c3
+      r.settled_at_ms = nil
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.flow_id) .. pk
+      change(T.ff_flow_core, pk, s, u)
+      move(I.unsettled_flows, g0, m0, h0, o0)
+      n = r
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

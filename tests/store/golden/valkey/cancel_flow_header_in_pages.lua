@@ -1,71 +1,101 @@
 -- cancel_flow_header_in_pages(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy, namespace, details)
+local constant_0 = { 'version', 'public_flow_state', 'terminal_at_ms', 'raw_fields', 'settled_at_ms' }
+local constant_1 = { 'requested_at_ms', 'status', 'grace_until_ms', 'cancellation_policy' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_flow_core, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(plus(r.version, '1'), 'version')
-      local c1 = required('cancelled', 'public_flow_state')
-      local c2 = once(r.terminal_at_ms, a[5])
+      local c2 = (r.terminal_at_ms or a[5])
       local c3 = required(a[6], 'raw_fields')
-      local c4 = nil
-      w.version = c0
-      w.public_flow_state = c1
-      w.terminal_at_ms = c2
-      w.raw_fields = c3
-      w.settled_at_ms = c4
-      put(T.ff_flow_core, pk, w)
-      n = w
+      local g0, m0
+      if r.settled_at_ms == nil then g0, m0 = '', int(r.created_at_ms) .. uuid(r.flow_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.public_flow_state ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'isk', 'cancelled' end
+      if r.terminal_at_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c2 end end
+      if r.raw_fields ~= c3 then if c3 == '{}' then j = j + 1 u[j] = 'Wpu' else k = k + 2 s[k - 1], s[k] = 'Wpu', c3 end end
+      if r.settled_at_ms ~= nil then j = j + 1 u[j] = 'XsL' end
+      note_change(T.ff_flow_core, pk, r, constant_0, { version = r.version, public_flow_state = r.public_flow_state, terminal_at_ms = r.terminal_at_ms, raw_fields = r.raw_fields, settled_at_ms = r.settled_at_ms })
+      r.version = c0
+      r.public_flow_state = 'cancelled'
+      r.terminal_at_ms = c2
+      r.raw_fields = c3
+      r.settled_at_ms = nil
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.flow_id) .. pk
+      change(T.ff_flow_core, pk, s, u)
+      move(I.unsettled_flows, g0, m0, h0, o0)
+      n = r
     end
     do
-      local row = {
-        partition_key = required(a[2], 'partition_key'),
-        flow_id = required(a[3], 'flow_id'),
-        requested_at_ms = required(a[5], 'requested_at_ms'),
-        requester = required('', 'requester'),
-        reason = required(a[7], 'reason'),
-        grace_until_ms = a[8],
-        cancellation_policy = required(a[9], 'cancellation_policy'),
-        status = required('listing', 'status'),
-      }
-      local pk = int(row.partition_key) .. uuid(row.flow_id)
+      local v_partition_key = required(a[2], 'partition_key')
+      local v_flow_id = required(a[3], 'flow_id')
+      local v_requested_at_ms = required(a[5], 'requested_at_ms')
+      local v_reason = required(a[7], 'reason')
+      local v_grace_until_ms = a[8]
+      local v_cancellation_policy = required(a[9], 'cancellation_policy')
+      local pk = int(v_partition_key) .. uuid(v_flow_id)
       local r = fetch(T.ff_cancel_backlog, pk)
-      local w = row
       if r then
-        w = copy(r)
-        local c0 = required(once(r.requested_at_ms, now()), 'requested_at_ms')
-        local c1 = required('listing', 'status')
+        local c0 = required((r.requested_at_ms or time), 'requested_at_ms')
         local c2 = a[8]
         local c3 = required(a[9], 'cancellation_policy')
-        w.requested_at_ms = c0
-        w.status = c1
-        w.grace_until_ms = c2
-        w.cancellation_policy = c3
-        put(T.ff_cancel_backlog, pk, w)
+        local g0, m0
+        if r.grace_until_ms ~= nil then g0, m0 = '', int(r.grace_until_ms) .. uuid(r.flow_id) .. pk end
+        local g1, m1
+        if r.grace_until_ms == nil then g1, m1 = '', int(r.requested_at_ms) .. uuid(r.flow_id) .. pk end
+        local s, k, u, j = {}, 0, {}, 0
+        if r.requested_at_ms ~= c0 then k = k + 2 s[k - 1], s[k] = '3Sy', c0 end
+        if r.status ~= 'listing' then k = k + 2 s[k - 1], s[k] = 'eJK', 'listing' end
+        if r.grace_until_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'tcB' else k = k + 2 s[k - 1], s[k] = 'tcB', c2 end end
+        if r.cancellation_policy ~= c3 then k = k + 2 s[k - 1], s[k] = 'yND', c3 end
+        note_change(T.ff_cancel_backlog, pk, r, constant_1, { requested_at_ms = r.requested_at_ms, status = r.status, grace_until_ms = r.grace_until_ms, cancellation_policy = r.cancellation_policy })
+        r.requested_at_ms = c0
+        r.status = 'listing'
+        r.grace_until_ms = c2
+        r.cancellation_policy = c3
+        local h0, o0
+        if r.grace_until_ms ~= nil then h0, o0 = '', int(r.grace_until_ms) .. uuid(r.flow_id) .. pk end
+        local h1, o1
+        if r.grace_until_ms == nil then h1, o1 = '', int(r.requested_at_ms) .. uuid(r.flow_id) .. pk end
+        change(T.ff_cancel_backlog, pk, s, u)
+        move(I.cancel_backlog, g0, m0, h0, o0)
+        move(I.cancel_backlog_since, g1, m1, h1, o1)
       else
-        insert(T.ff_cancel_backlog, pk, row, 1)
+        if exists(T.ff_cancel_backlog, pk) then refuse(1) end
+        local h0, o0
+        if v_grace_until_ms ~= nil then h0, o0 = '', int(v_grace_until_ms) .. uuid(v_flow_id) .. pk end
+        local h1, o1
+        if v_grace_until_ms == nil then h1, o1 = '', int(v_requested_at_ms) .. uuid(v_flow_id) .. pk end
+        local s, k = { 'WYb', v_partition_key, 'vkT', v_flow_id, '3Sy', v_requested_at_ms, 'yND', v_cancellation_policy, 'eJK', 'listing' }, 10
+        if v_reason ~= '' then k = k + 2 s[k - 1], s[k] = 'UK4', v_reason end
+        if v_grace_until_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'tcB', v_grace_until_ms end
+        make(T.ff_cancel_backlog, pk, s)
+        if o0 then add(I.cancel_backlog, h0, o0) end
+        if o1 then add(I.cancel_backlog_since, h1, o1) end
       end
     end
     do
-      local row = {
-        event_id = next_number(T.ff_operator_event),
-        execution_id = required(n.flow_id, 'execution_id'),
-        event_type = required('flow_cancel_requested', 'event_type'),
-        details = a[11],
-        occurred_at_ms = required(a[5], 'occurred_at_ms'),
-        partition_key = required(n.partition_key, 'partition_key'),
-        namespace = a[10],
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_operator_event, pk, row, 2)
+      local v_event_id = next_number(T.ff_operator_event)
+      local v_execution_id = required(n.flow_id, 'execution_id')
+      local v_details = a[11]
+      local v_occurred_at_ms = required(a[5], 'occurred_at_ms')
+      local v_partition_key = required(n.partition_key, 'partition_key')
+      local v_namespace = a[10]
+      local pk = int(v_event_id)
+      local h0, o0 = uuid(v_execution_id), int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, '6Pr', v_execution_id, 'clW', 'flow_cancel_requested', 'fwj', v_occurred_at_ms }, 8
+      if v_details ~= nil then k = k + 2 s[k - 1], s[k] = 'iWx', v_details end
+      if v_partition_key ~= '0' then k = k + 2 s[k - 1], s[k] = 'WYb', v_partition_key end
+      if v_namespace ~= nil then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      make(T.ff_operator_event, pk, s)
+      add(I.operator_events_of, h0, o0)
     end
-    wake('ff_operator_event', '', nil, '')
-    do local at = a[8] if at then wake('cancel_backlog', '', nil, at) end end
-    return row_answer(0, {  })
+    wake('ff_operator_event', '', '', '')
+    wake('cancel_backlog', '', '', a[8])
+    return { 1 }
   end,
 }

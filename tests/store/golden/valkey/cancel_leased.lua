@@ -1,146 +1,226 @@
 -- cancel_leased(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, lease_id, worker_instance_id)
+local constant_0 = { 'version', 'last_mutation_at', 'last_transition_at', 'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at_ms', 'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'attempt_timeout_at_ms', 'reserved_for', 'reserved_until_ms', 'retain_until_ms', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome', 'public_state', 'delay_until_ms', 'terminal_at_ms', 'cancellation_reason', 'cancelled_by', 'closing_epoch', 'closing_attempt_index', 'attempt_state', 'lease_epoch' }
+local constant_1 = { 'attempt_state', 'outcome', 'terminal_at_ms', 'lease_expires_at_ms', 'failure_reason', 'worker_instance_id', 'lease_epoch' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
+      b = { retention_ttl_ms = r.retention_ttl_ms }
       local c0 = required(plus(r.version, '1'), 'version')
       local c1 = required(a[5], 'last_mutation_at')
       local c2 = required(a[5], 'last_transition_at')
-      local c3 = nil
-      local c4 = nil
-      local c5 = nil
-      local c6 = nil
-      local c7 = nil
-      local c8 = nil
-      local c9 = nil
-      local c10 = nil
-      local c11 = nil
-      local c12 = nil
-      local c13 = plus(now(), b.retention_ttl_ms)
-      local c14 = required('cancelled', 'lifecycle_phase')
-      local c15 = required('unowned', 'ownership_state')
-      local c16 = required('not_applicable', 'eligibility_state')
-      local c17 = required('none', 'blocking_reason')
-      local c18 = required('', 'blocking_detail')
-      local c19 = required('cancelled', 'terminal_outcome')
-      local c20 = required('cancelled', 'public_state')
-      local c21 = nil
-      local c22 = once(r.terminal_at_ms, a[5])
-      local c23 = once(r.cancellation_reason, a[6])
-      local c24 = once(r.cancelled_by, a[7])
+      local c13 = plus(time, b.retention_ttl_ms)
+      local c22 = (r.terminal_at_ms or a[5])
+      local c23 = (r.cancellation_reason or a[6])
+      local c24 = (r.cancelled_by or a[7])
       local c25 = a[8]
       local c26 = a[9]
-      local c27 = required('attempt_terminal', 'attempt_state')
       local c28 = required(plus(r.lease_epoch, '1'), 'lease_epoch')
-      w.version = c0
-      w.last_mutation_at = c1
-      w.last_transition_at = c2
-      w.current_lease_id = c3
-      w.current_worker_id = c4
-      w.current_worker_instance_id = c5
-      w.lease_expires_at_ms = c6
-      w.lease_last_renewed_at = c7
-      w.lease_renewal_deadline = c8
-      w.lease_expired_at = c9
-      w.attempt_timeout_at_ms = c10
-      w.reserved_for = c11
-      w.reserved_until_ms = c12
-      w.retain_until_ms = c13
-      w.lifecycle_phase = c14
-      w.ownership_state = c15
-      w.eligibility_state = c16
-      w.blocking_reason = c17
-      w.blocking_detail = c18
-      w.terminal_outcome = c19
-      w.public_state = c20
-      w.delay_until_ms = c21
-      w.terminal_at_ms = c22
-      w.cancellation_reason = c23
-      w.cancelled_by = c24
-      w.closing_epoch = c25
-      w.closing_attempt_index = c26
-      w.attempt_state = c27
-      w.lease_epoch = c28
-      put(T.ff_exec_core, pk, w)
-      n = w
+      local g0, m0
+      if (r.ownership_state ~= nil and r.ownership_state ~= 'leased') and (r.ownership_state ~= nil and r.ownership_state ~= 'lease_expired_reclaimable') then g0, m0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g1, m1
+      if r.lifecycle_phase == 'suspended' then g1, m1 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g2, m2
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'eligible_now' then g2, m2 = word(r.lane_id) .. word(r.namespace) .. word(r.gate), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g3, m3
+      if r.quota_policy_id ~= nil and r.ownership_state == 'leased' then g3, m3 = uuid(r.quota_policy_id), uuid(r.execution_id) .. pk end
+      local g4, m4
+      if r.quota_policy_id ~= nil and r.reserved_until_ms ~= nil then g4, m4 = uuid(r.quota_policy_id), int(r.reserved_until_ms) .. uuid(r.execution_id) .. pk end
+      local g5, m5
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') and r.blocked_on ~= nil then g5, m5 = word(r.blocked_on), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g6, m6
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'not_eligible_until_time' then g6, m6 = '', int(r.delay_until_ms) .. uuid(r.execution_id) .. pk end
+      local g7, m7
+      if r.ownership_state == 'leased' then g7, m7 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local g8, m8
+      if r.ownership_state == 'lease_expired_reclaimable' then g8, m8 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local g9, m9
+      if r.attempt_timeout_at_ms ~= nil and r.lifecycle_phase == 'active' then g9, m9 = '', int(r.attempt_timeout_at_ms) .. uuid(r.execution_id) .. pk end
+      local g10, m10
+      if r.deadline_at_ms ~= nil and (r.lifecycle_phase == 'submitted' or r.lifecycle_phase == 'runnable' or r.lifecycle_phase == 'active' or r.lifecycle_phase == 'suspended') then g10, m10 = '', int(r.deadline_at_ms) .. uuid(r.execution_id) .. pk end
+      local g11, m11
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_route' then g11, m11 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g12, m12
+      if r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') then g12, m12 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g13, m13
+      if r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_operator' or r.eligibility_state == 'blocked_by_lane_state') then g13, m13 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g14, m14
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'failed') and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'expired') then g14, m14 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local g15, m15
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and (r.terminal_outcome == 'failed' or r.terminal_outcome == 'expired') then g15, m15 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local g16, m16
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms ~= nil then g16, m16 = word(r.lane_id), int(r.retain_until_ms) .. uuid(r.execution_id) .. pk end
+      local g17, m17
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_dependencies' then g17, m17 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.last_mutation_at ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'tRj' else k = k + 2 s[k - 1], s[k] = 'tRj', c1 end end
+      if r.last_transition_at ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'B1t' else k = k + 2 s[k - 1], s[k] = 'B1t', c2 end end
+      if r.current_lease_id ~= nil then j = j + 1 u[j] = 'UlQ' end
+      if r.current_worker_id ~= nil then j = j + 1 u[j] = 'wDg' end
+      if r.current_worker_instance_id ~= nil then j = j + 1 u[j] = '1Qq' end
+      if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+      if r.lease_last_renewed_at ~= nil then j = j + 1 u[j] = '5lZ' end
+      if r.lease_renewal_deadline ~= nil then j = j + 1 u[j] = '6dF' end
+      if r.lease_expired_at ~= nil then j = j + 1 u[j] = 'Dom' end
+      if r.attempt_timeout_at_ms ~= nil then j = j + 1 u[j] = '7gd' end
+      if r.reserved_for ~= nil then j = j + 1 u[j] = 'una' end
+      if r.reserved_until_ms ~= nil then j = j + 1 u[j] = '2Tv' end
+      if r.retain_until_ms ~= c13 then if c13 == nil then j = j + 1 u[j] = 'Fjr' else k = k + 2 s[k - 1], s[k] = 'Fjr', c13 end end
+      if r.lifecycle_phase ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'ktU', 'cancelled' end
+      if r.ownership_state ~= 'unowned' then j = j + 1 u[j] = 'mvo' end
+      if r.eligibility_state ~= 'not_applicable' then k = k + 2 s[k - 1], s[k] = 'sBF', 'not_applicable' end
+      if r.blocking_reason ~= 'none' then j = j + 1 u[j] = 'nDk' end
+      if r.blocking_detail ~= '' then j = j + 1 u[j] = 's1n' end
+      if r.terminal_outcome ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'CrN', 'cancelled' end
+      if r.public_state ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'dV2', 'cancelled' end
+      if r.delay_until_ms ~= nil then j = j + 1 u[j] = 'Nsm' end
+      if r.terminal_at_ms ~= c22 then if c22 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c22 end end
+      if r.cancellation_reason ~= c23 then if c23 == nil then j = j + 1 u[j] = 'a2U' else k = k + 2 s[k - 1], s[k] = 'a2U', c23 end end
+      if r.cancelled_by ~= c24 then if c24 == nil then j = j + 1 u[j] = 'NdN' else k = k + 2 s[k - 1], s[k] = 'NdN', c24 end end
+      if r.closing_epoch ~= c25 then if c25 == nil then j = j + 1 u[j] = 'NdX' else k = k + 2 s[k - 1], s[k] = 'NdX', c25 end end
+      if r.closing_attempt_index ~= c26 then if c26 == nil then j = j + 1 u[j] = 'sl4' else k = k + 2 s[k - 1], s[k] = 'sl4', c26 end end
+      if r.attempt_state ~= 'attempt_terminal' then k = k + 2 s[k - 1], s[k] = '0m5', 'attempt_terminal' end
+      if r.lease_epoch ~= c28 then if c28 == '0' then j = j + 1 u[j] = 'BCm' else k = k + 2 s[k - 1], s[k] = 'BCm', c28 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { version = r.version, last_mutation_at = r.last_mutation_at, last_transition_at = r.last_transition_at, current_lease_id = r.current_lease_id, current_worker_id = r.current_worker_id, current_worker_instance_id = r.current_worker_instance_id, lease_expires_at_ms = r.lease_expires_at_ms, lease_last_renewed_at = r.lease_last_renewed_at, lease_renewal_deadline = r.lease_renewal_deadline, lease_expired_at = r.lease_expired_at, attempt_timeout_at_ms = r.attempt_timeout_at_ms, reserved_for = r.reserved_for, reserved_until_ms = r.reserved_until_ms, retain_until_ms = r.retain_until_ms, lifecycle_phase = r.lifecycle_phase, ownership_state = r.ownership_state, eligibility_state = r.eligibility_state, blocking_reason = r.blocking_reason, blocking_detail = r.blocking_detail, terminal_outcome = r.terminal_outcome, public_state = r.public_state, delay_until_ms = r.delay_until_ms, terminal_at_ms = r.terminal_at_ms, cancellation_reason = r.cancellation_reason, cancelled_by = r.cancelled_by, closing_epoch = r.closing_epoch, closing_attempt_index = r.closing_attempt_index, attempt_state = r.attempt_state, lease_epoch = r.lease_epoch })
+      r.version = c0
+      r.last_mutation_at = c1
+      r.last_transition_at = c2
+      r.current_lease_id = nil
+      r.current_worker_id = nil
+      r.current_worker_instance_id = nil
+      r.lease_expires_at_ms = nil
+      r.lease_last_renewed_at = nil
+      r.lease_renewal_deadline = nil
+      r.lease_expired_at = nil
+      r.attempt_timeout_at_ms = nil
+      r.reserved_for = nil
+      r.reserved_until_ms = nil
+      r.retain_until_ms = c13
+      r.lifecycle_phase = 'cancelled'
+      r.ownership_state = 'unowned'
+      r.eligibility_state = 'not_applicable'
+      r.blocking_reason = 'none'
+      r.blocking_detail = ''
+      r.terminal_outcome = 'cancelled'
+      r.public_state = 'cancelled'
+      r.delay_until_ms = nil
+      r.terminal_at_ms = c22
+      r.cancellation_reason = c23
+      r.cancelled_by = c24
+      r.closing_epoch = c25
+      r.closing_attempt_index = c26
+      r.attempt_state = 'attempt_terminal'
+      r.lease_epoch = c28
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local h14, o14
+      if r.retain_until_ms == nil then h14, o14 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local h16, o16
+      if r.retain_until_ms ~= nil then h16, o16 = word(r.lane_id), int(r.retain_until_ms) .. uuid(r.execution_id) .. pk end
+      change(T.ff_exec_core, pk, s, u)
+      move(I.unowned, g0, m0, h0, o0)
+      if m1 then remove(I.suspended_executions, g1, m1) end
+      if m2 then remove(I.ready, g2, m2) end
+      if m3 then remove(I.held, g3, m3) end
+      if m4 then remove(I.reserved, g4, m4) end
+      if m5 then remove(I.blocked_on, g5, m5) end
+      if m6 then remove(I.delayed, g6, m6) end
+      if m7 then remove(I.leased, g7, m7) end
+      if m8 then remove(I.lost, g8, m8) end
+      if m9 then remove(I.attempt_timeout, g9, m9) end
+      if m10 then remove(I.deadline, g10, m10) end
+      if m11 then remove(I.routed, g11, m11) end
+      if m12 then remove(I.limited, g12, m12) end
+      if m13 then remove(I.blocked, g13, m13) end
+      move(I.ended, g14, m14, h14, o14)
+      if m15 then remove(I.failed, g15, m15) end
+      move(I.retained, g16, m16, h16, o16)
+      if m17 then remove(I.dependent, g17, m17) end
+      n = r
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
-        local r = fetch(T.ff_attempt, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and same(r.attempt_index, n.attempt_index) then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_attempt, pk)
-        local w
-        w = copy(r)
-        local c0 = required('ended_cancelled', 'attempt_state')
-        local c1 = 'cancelled'
+      local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil and fetch(T.ff_attempt, pk)
+      if r then
         local c2 = a[5]
-        local c3 = nil
         local c4 = a[10]
-        local c5 = nil
         local c6 = required(n.lease_epoch, 'lease_epoch')
-        w.attempt_state = c0
-        w.outcome = c1
-        w.terminal_at_ms = c2
-        w.lease_expires_at_ms = c3
-        w.failure_reason = c4
-        w.worker_instance_id = c5
-        w.lease_epoch = c6
-        put(T.ff_attempt, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.attempt_state ~= 'ended_cancelled' then k = k + 2 s[k - 1], s[k] = '0m5', 'ended_cancelled' end
+        if r.outcome ~= 'cancelled' then k = k + 2 s[k - 1], s[k] = 'EtN', 'cancelled' end
+        if r.terminal_at_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c2 end end
+        if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+        if r.failure_reason ~= c4 then if c4 == nil then j = j + 1 u[j] = 'WVp' else k = k + 2 s[k - 1], s[k] = 'WVp', c4 end end
+        if r.worker_instance_id ~= nil then j = j + 1 u[j] = 'qqT' end
+        if r.lease_epoch ~= c6 then if c6 == '0' then j = j + 1 u[j] = 'BCm' else k = k + 2 s[k - 1], s[k] = 'BCm', c6 end end
+        note_change(T.ff_attempt, pk, r, constant_1, { attempt_state = r.attempt_state, outcome = r.outcome, terminal_at_ms = r.terminal_at_ms, lease_expires_at_ms = r.lease_expires_at_ms, failure_reason = r.failure_reason, worker_instance_id = r.worker_instance_id, lease_epoch = r.lease_epoch })
+        r.attempt_state = 'ended_cancelled'
+        r.outcome = 'cancelled'
+        r.terminal_at_ms = c2
+        r.lease_expires_at_ms = nil
+        r.failure_reason = c4
+        r.worker_instance_id = nil
+        r.lease_epoch = c6
+        change(T.ff_attempt, pk, s, u)
       end
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id)
-        local r = fetch(T.ff_claim_grant, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) then found[#found + 1] = pk end
+      local pk = int(n.partition_key) .. uuid(n.execution_id)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and fetch(T.ff_claim_grant, pk)
+      if r then
+        erase(T.ff_claim_grant, pk)
       end
-      for _, pk in ipairs(found) do put(T.ff_claim_grant, pk, false) end
     end
     do
-      local row = {
-        event_id = next_number(T.ff_lease_event),
-        execution_id = required(n.execution_id, 'execution_id'),
-        lease_id = a[11],
-        lease_epoch = n.lease_epoch,
-        worker_instance_id = a[12],
-        event_type = required('revoked', 'event_type'),
-        reason = 'cancelled',
-        occurred_at_ms = required(a[5], 'occurred_at_ms'),
-        partition_key = required(n.partition_key, 'partition_key'),
-        namespace = n.namespace,
-        instance_tag = n.instance_tag,
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_lease_event, pk, row, 3)
+      local v_event_id = next_number(T.ff_lease_event)
+      local v_execution_id = required(n.execution_id, 'execution_id')
+      local v_lease_id = a[11]
+      local v_lease_epoch = n.lease_epoch
+      local v_worker_instance_id = a[12]
+      local v_occurred_at_ms = required(a[5], 'occurred_at_ms')
+      local v_partition_key = required(n.partition_key, 'partition_key')
+      local v_namespace = n.namespace
+      local v_instance_tag = n.instance_tag
+      local pk = int(v_event_id)
+      local h0, o0 = uuid(v_execution_id), int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, '6Pr', v_execution_id, 'clW', 'revoked', 'UK4', 'cancelled', 'fwj', v_occurred_at_ms }, 10
+      if v_lease_id ~= nil then k = k + 2 s[k - 1], s[k] = 'wg5', v_lease_id end
+      if v_lease_epoch ~= nil then k = k + 2 s[k - 1], s[k] = 'BCm', v_lease_epoch end
+      if v_worker_instance_id ~= nil then k = k + 2 s[k - 1], s[k] = 'qqT', v_worker_instance_id end
+      if v_partition_key ~= '0' then k = k + 2 s[k - 1], s[k] = 'WYb', v_partition_key end
+      if v_namespace ~= nil then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      if v_instance_tag ~= nil then k = k + 2 s[k - 1], s[k] = '9zg', v_instance_tag end
+      make(T.ff_lease_event, pk, s)
+      add(I.lease_events_of, h0, o0)
     end
     do
-      local row = {
-        event_id = next_number(T.ff_completion_event),
-        execution_id = required(n.execution_id, 'execution_id'),
-        flow_id = n.flow_id,
-        outcome = required('cancelled', 'outcome'),
-        occurred_at_ms = required(a[5], 'occurred_at_ms'),
-        committed_at_ms = required(now(), 'committed_at_ms'),
-        partition_key = required(n.partition_key, 'partition_key'),
-        namespace = n.namespace,
-        instance_tag = n.instance_tag,
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_completion_event, pk, row, 4)
+      local v_event_id = next_number(T.ff_completion_event)
+      local v_execution_id = required(n.execution_id, 'execution_id')
+      local v_flow_id = n.flow_id
+      local v_occurred_at_ms = required(a[5], 'occurred_at_ms')
+      local v_committed_at_ms = required(time, 'committed_at_ms')
+      local v_partition_key = required(n.partition_key, 'partition_key')
+      local v_namespace = n.namespace
+      local v_instance_tag = n.instance_tag
+      local pk = int(v_event_id)
+      local h0, o0
+      if v_flow_id ~= nil then h0, o0 = '', int(v_committed_at_ms) .. int(v_event_id) .. pk end
+      local h1, o1 = uuid(v_execution_id), int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, '6Pr', v_execution_id, 'EtN', 'cancelled', 'fwj', v_occurred_at_ms }, 8
+      if v_flow_id ~= nil then k = k + 2 s[k - 1], s[k] = 'vkT', v_flow_id end
+      if v_committed_at_ms ~= '0' then k = k + 2 s[k - 1], s[k] = '49B', v_committed_at_ms end
+      if v_partition_key ~= '0' then k = k + 2 s[k - 1], s[k] = 'WYb', v_partition_key end
+      if v_namespace ~= nil then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      if v_instance_tag ~= nil then k = k + 2 s[k - 1], s[k] = '9zg', v_instance_tag end
+      make(T.ff_completion_event, pk, s)
+      if o0 then add(I.undispatched, h0, o0) end
+      add(I.completion_events_of, h1, o1)
     end
-    wake('ff_lease_event', '', nil, '')
-    wake('ff_completion_event', '', nil, '')
-    return row_answer(0, {  })
+    wake('ff_lease_event', '', '', '')
+    wake('ff_completion_event', '', '', '')
+    return { 1 }
   end,
 }

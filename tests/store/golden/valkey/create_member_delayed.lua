@@ -1,52 +1,82 @@
 -- create_member_delayed(lane_id, partition_key, execution_id, namespace, instance_tag, execution_kind, creator_identity, idempotency_key, payload_encoding, required_capabilities, budget_ids, quota_policy_id, gate, priority, deadline_at_ms, deadline_origin, max_reclaim_count, attempt_timeout_ms, retention_ttl_ms, failed_retention_ttl_ms, tags, policy, payload, now, flow_id, blocking_detail, delay_until_ms)
+local function is_met_0(r, a, b, n, time) return r and (r.state == 'draining' or r.state == 'disabled') end
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
-      if not (not (function() local found = {} if a[2] ~= nil then local pk = word(a[2]) local r = fetch(T.ff_lane_registry, pk) if r and same(r.lane_id, a[2]) and (r.state == 'draining' or r.state == 'disabled') then found[#found + 1] = pk end end return #found > 0 end)()) then refuse(0) end
-      local row = {
-        partition_key = required(a[3], 'partition_key'),
-        execution_id = required(a[4], 'execution_id'),
-        flow_id = a[26],
-        lane_id = required(a[2], 'lane_id'),
-        namespace = required(a[5], 'namespace'),
-        instance_tag = a[6],
-        execution_kind = required(a[7], 'execution_kind'),
-        creator_identity = required(a[8], 'creator_identity'),
-        idempotency_key = a[9],
-        payload_encoding = a[10],
-        required_capabilities = required(a[11], 'required_capabilities'),
-        budget_ids = required(a[12], 'budget_ids'),
-        quota_policy_id = a[13],
-        gate = required(a[14], 'gate'),
-        lifecycle_phase = required('runnable', 'lifecycle_phase'),
-        ownership_state = required('unowned', 'ownership_state'),
-        eligibility_state = required('not_eligible_until_time', 'eligibility_state'),
-        blocking_reason = required('waiting_for_delay', 'blocking_reason'),
-        blocking_detail = required(a[27], 'blocking_detail'),
-        terminal_outcome = required('none', 'terminal_outcome'),
-        attempt_state = required('pending_first_attempt', 'attempt_state'),
-        public_state = required('delayed', 'public_state'),
-        priority = required(a[15], 'priority'),
-        created_at_ms = required(a[25], 'created_at_ms'),
-        last_transition_at = required(a[25], 'last_transition_at'),
-        last_mutation_at = required(a[25], 'last_mutation_at'),
-        delay_until_ms = a[28],
-        deadline_at_ms = a[16],
-        deadline_origin = a[17],
-        max_reclaim_count = a[18],
-        attempt_timeout_ms = a[19],
-        retention_ttl_ms = a[20],
-        failed_retention_ttl_ms = a[21],
-        tags = required(a[22], 'tags'),
-        policy = a[23],
-        payload = a[24],
-      }
-      local pk = int(row.partition_key) .. uuid(row.execution_id)
-      n = insert(T.ff_exec_core, pk, row, 0)
+      if not (not (a[2] ~= nil and is_met_0(fetch(T.ff_lane_registry, word(a[2])), a, b, n, time))) then refuse(0) end
+      local v_partition_key = required(a[3], 'partition_key')
+      local v_execution_id = required(a[4], 'execution_id')
+      local v_flow_id = a[26]
+      local v_lane_id = required(a[2], 'lane_id')
+      local v_namespace = required(a[5], 'namespace')
+      local v_instance_tag = a[6]
+      local v_execution_kind = required(a[7], 'execution_kind')
+      local v_creator_identity = required(a[8], 'creator_identity')
+      local v_idempotency_key = a[9]
+      local v_payload_encoding = a[10]
+      local v_required_capabilities = required(a[11], 'required_capabilities')
+      local v_budget_ids = required(a[12], 'budget_ids')
+      local v_quota_policy_id = a[13]
+      local v_gate = required(a[14], 'gate')
+      local v_blocking_detail = required(a[27], 'blocking_detail')
+      local v_priority = required(a[15], 'priority')
+      local v_created_at_ms = required(a[25], 'created_at_ms')
+      local v_last_transition_at = required(a[25], 'last_transition_at')
+      local v_last_mutation_at = required(a[25], 'last_mutation_at')
+      local v_delay_until_ms = a[28]
+      local v_deadline_at_ms = a[16]
+      local v_deadline_origin = a[17]
+      local v_max_reclaim_count = a[18]
+      local v_attempt_timeout_ms = a[19]
+      local v_retention_ttl_ms = a[20]
+      local v_failed_retention_ttl_ms = a[21]
+      local v_tags = required(a[22], 'tags')
+      local v_policy = a[23]
+      local v_payload = a[24]
+      local pk = int(v_partition_key) .. uuid(v_execution_id)
+      if exists(T.ff_exec_core, pk) then refuse(0) end
+      local h0, o0 = '', int(v_created_at_ms) .. uuid(v_execution_id) .. pk
+      local h1, o1 = '', int(v_delay_until_ms) .. uuid(v_execution_id) .. pk
+      local h2, o2
+      if v_deadline_at_ms ~= nil then h2, o2 = '', int(v_deadline_at_ms) .. uuid(v_execution_id) .. pk end
+      local h3, o3
+      if v_flow_id ~= nil then h3, o3 = int(v_partition_key) .. uuid(v_flow_id), uuid(v_execution_id) .. pk end
+      local s, k = { 'WYb', v_partition_key, '6Pr', v_execution_id, 'tbW', v_lane_id, 'ktU', 'runnable', 'sBF', 'not_eligible_until_time', 'nDk', 'waiting_for_delay', '0m5', 'pending_first_attempt', 'dV2', 'delayed', 'yVc', v_created_at_ms }, 18
+      local l, kl = {}, 0
+      if v_flow_id ~= nil then k = k + 2 s[k - 1], s[k] = 'vkT', v_flow_id end
+      if v_namespace ~= 'default' then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      if v_instance_tag ~= nil then k = k + 2 s[k - 1], s[k] = '9zg', v_instance_tag end
+      if v_execution_kind ~= '' then k = k + 2 s[k - 1], s[k] = 'RdB', v_execution_kind end
+      if v_creator_identity ~= '' then k = k + 2 s[k - 1], s[k] = 's6Y', v_creator_identity end
+      if v_idempotency_key ~= nil then k = k + 2 s[k - 1], s[k] = 'zaU', v_idempotency_key end
+      if v_payload_encoding ~= nil then k = k + 2 s[k - 1], s[k] = 'LVa', v_payload_encoding end
+      if v_required_capabilities ~= '[]' then k = k + 2 s[k - 1], s[k] = 'ZST', v_required_capabilities end
+      if v_budget_ids ~= '[]' then k = k + 2 s[k - 1], s[k] = '3cE', v_budget_ids end
+      if v_quota_policy_id ~= nil then k = k + 2 s[k - 1], s[k] = 's1f', v_quota_policy_id end
+      if v_gate ~= '' then k = k + 2 s[k - 1], s[k] = 'SZK', v_gate end
+      if v_blocking_detail ~= '' then k = k + 2 s[k - 1], s[k] = 's1n', v_blocking_detail end
+      if v_priority ~= '0' then k = k + 2 s[k - 1], s[k] = 'FLD', v_priority end
+      if v_last_transition_at ~= '0' then k = k + 2 s[k - 1], s[k] = 'B1t', v_last_transition_at end
+      if v_last_mutation_at ~= '0' then k = k + 2 s[k - 1], s[k] = 'tRj', v_last_mutation_at end
+      if v_delay_until_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'Nsm', v_delay_until_ms end
+      if v_deadline_at_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'eUt', v_deadline_at_ms end
+      if v_deadline_origin ~= nil then k = k + 2 s[k - 1], s[k] = 'qPt', v_deadline_origin end
+      if v_max_reclaim_count ~= nil then k = k + 2 s[k - 1], s[k] = 'k2i', v_max_reclaim_count end
+      if v_attempt_timeout_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'mMW', v_attempt_timeout_ms end
+      if v_retention_ttl_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'psg', v_retention_ttl_ms end
+      if v_failed_retention_ttl_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'VAH', v_failed_retention_ttl_ms end
+      if v_tags ~= '{}' then k = k + 2 s[k - 1], s[k] = 'qOK', v_tags end
+      if v_policy ~= nil then k = k + 2 s[k - 1], s[k] = 'Yji', v_policy end
+      if v_payload ~= nil then kl = kl + 2 l[kl - 1], l[kl] = 'tyj', v_payload end
+      make(T.ff_exec_core, pk, s, l)
+      add(I.unowned, h0, o0)
+      add(I.delayed, h1, o1)
+      if o2 then add(I.deadline, h2, o2) end
+      if o3 then add(I.members, h3, o3) end
     end
-    do local at = a[28] if at then wake('delayed', '', nil, at) end end
-    do local at = a[16] if at then wake('deadline', '', nil, at) end end
-    return row_answer(0, {  })
+    wake('delayed', '', '', a[28])
+    wake('deadline', '', '', a[16])
+    return { 1 }
   end,
 }

@@ -1,46 +1,49 @@
 -- declare_limited_task(namespace, name, fingerprint, task_version, quota_policy_id, head, declaration, declared_at_ms)
+local constant_0 = { 'attached_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
-      local row = {
-        namespace = required(a[2], 'namespace'),
-        name = required(a[3], 'name'),
-        fingerprint = required(a[4], 'fingerprint'),
-        task_version = required(a[5], 'task_version'),
-        quota_policy_id = a[6],
-        declared_at_ms = required(a[9], 'declared_at_ms'),
-        registered_at_ms = required(now(), 'registered_at_ms'),
-        changed_at_ms = required(now(), 'changed_at_ms'),
-        last_seen_ms = required(now(), 'last_seen_ms'),
-        head = required(a[7], 'head'),
-        declaration = required(a[8], 'declaration'),
-      }
-      local pk = word(row.namespace) .. word(row.name)
-      n = insert(T.ff_task, pk, row, 0)
+      local v_namespace = required(a[2], 'namespace')
+      local v_name = required(a[3], 'name')
+      local v_fingerprint = required(a[4], 'fingerprint')
+      local v_task_version = required(a[5], 'task_version')
+      local v_quota_policy_id = a[6]
+      local v_declared_at_ms = required(a[9], 'declared_at_ms')
+      local v_registered_at_ms = required(time, 'registered_at_ms')
+      local v_changed_at_ms = required(time, 'changed_at_ms')
+      local v_last_seen_ms = required(time, 'last_seen_ms')
+      local v_head = required(a[7], 'head')
+      local v_declaration = required(a[8], 'declaration')
+      local pk = word(v_namespace) .. word(v_name)
+      if exists(T.ff_task, pk) then refuse(0) end
+      local s, k = { 'CG9', v_namespace, 'K0W', v_name, 'GsO', v_fingerprint, 'emh', v_declared_at_ms, '09o', v_registered_at_ms, '83r', v_changed_at_ms, 'lE6', v_last_seen_ms, 'cc8', v_head, '01j', v_declaration }, 18
+      if v_task_version ~= '0' then k = k + 2 s[k - 1], s[k] = 'fd7', v_task_version end
+      if v_quota_policy_id ~= nil then k = k + 2 s[k - 1], s[k] = 's1f', v_quota_policy_id end
+      make(T.ff_task, pk, s)
     end
     do
-      local row = {
-        scope_type = required('task', 'scope_type'),
-        scope_id = required(a[3], 'scope_id'),
-        kind = required('quota', 'kind'),
-        limit_id = required(a[6], 'limit_id'),
-        attached_at_ms = required(now(), 'attached_at_ms'),
-        namespace = required(a[2], 'namespace'),
-      }
-      local pk = word(row.scope_type) .. word(row.scope_id) .. word(row.kind) .. uuid(row.limit_id)
+      local v_scope_id = required(a[3], 'scope_id')
+      local v_limit_id = required(a[6], 'limit_id')
+      local v_attached_at_ms = required(time, 'attached_at_ms')
+      local v_namespace = required(a[2], 'namespace')
+      local pk = word('task') .. word(v_scope_id) .. word('quota') .. uuid(v_limit_id)
       local r = fetch(T.ff_limit_scope, pk)
-      local w = row
       if r then
-        w = copy(r)
-        local c0 = required(now(), 'attached_at_ms')
-        w.attached_at_ms = c0
-        put(T.ff_limit_scope, pk, w)
+        local c0 = required(time, 'attached_at_ms')
+        local s, k, u, j = {}, 0, {}, 0
+        if r.attached_at_ms ~= c0 then k = k + 2 s[k - 1], s[k] = 'kFy', c0 end
+        note_change(T.ff_limit_scope, pk, r, constant_0, { attached_at_ms = r.attached_at_ms })
+        r.attached_at_ms = c0
+        change(T.ff_limit_scope, pk, s, u)
       else
-        insert(T.ff_limit_scope, pk, row, 1)
+        if exists(T.ff_limit_scope, pk) then refuse(1) end
+        local s, k = { '684', 'task', 'v93', v_scope_id, 'jRq', 'quota', 'YHj', v_limit_id, 'kFy', v_attached_at_ms }, 10
+        if v_namespace ~= 'default' then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+        make(T.ff_limit_scope, pk, s)
       end
     end
-    wake('limits', '', nil, '')
-    return row_answer(0, {  })
+    wake('limits', '', '', '')
+    return { 1 }
   end,
 }

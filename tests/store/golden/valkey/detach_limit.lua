@@ -1,15 +1,13 @@
 -- detach_limit(scope_type, scope_id, kind, limit_id)
 return {
   run = function(a)
-    local b, n = {}, {}
-    do
-      local pk = word(a[2]) .. word(a[3]) .. word(a[4]) .. uuid(a[5])
-      local r = fetch(T.ff_limit_scope, pk)
-      if not (r) then refuse(0) end
-      b, n = r, r
-      put(T.ff_limit_scope, pk, false)
-    end
-    wake('limits', '', nil, '')
-    return row_answer(0, {  })
+    local time, b, n = now()
+    local pk = word(a[2]) .. word(a[3]) .. word(a[4]) .. uuid(a[5])
+    local r = fetch(T.ff_limit_scope, pk)
+    if not (r) then refuse(0) end
+    b, n = r, r
+    erase(T.ff_limit_scope, pk)
+    wake('limits', '', '', '')
+    return { 1 }
   end,
 }

@@ -1,26 +1,23 @@
 -- drop_silent_worker(namespace, worker_instance_id, version, now)
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
+    local pk = word(a[2]) .. word(a[3])
+    local r = fetch(T.ff_worker_registry, pk)
+    if not (r and same(r.version, a[4])) then refuse(0) end
+    b, n = r, r
+    erase(T.ff_worker_registry, pk)
     do
-      local pk = word(a[2]) .. word(a[3])
-      local r = fetch(T.ff_worker_registry, pk)
-      if not (r and same(r.version, a[4])) then refuse(0) end
-      b, n = r, r
-      put(T.ff_worker_registry, pk, false)
+      local v_event_id = next_number(T.ff_worker_registry_event)
+      local v_namespace = required(n.namespace, 'namespace')
+      local v_worker_instance_id = required(n.worker_instance_id, 'worker_instance_id')
+      local v_event_at_ms = required(a[5], 'event_at_ms')
+      local pk = int(v_event_id)
+      local h0, o0 = '', int(v_event_at_ms) .. int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, 'CG9', v_namespace, 'qqT', v_worker_instance_id, 'AtC', 'ttl_swept', 'IFX', v_event_at_ms }, 10
+      make(T.ff_worker_registry_event, pk, s)
+      add(I.worker_events, h0, o0)
     end
-    do
-      local row = {
-        event_id = next_number(T.ff_worker_registry_event),
-        namespace = required(n.namespace, 'namespace'),
-        worker_instance_id = required(n.worker_instance_id, 'worker_instance_id'),
-        event_kind = required('ttl_swept', 'event_kind'),
-        event_at_ms = required(a[5], 'event_at_ms'),
-        reason = nil,
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_worker_registry_event, pk, row, 1)
-    end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

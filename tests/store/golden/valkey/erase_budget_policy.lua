@@ -1,41 +1,45 @@
 -- erase_budget_policy(budget_id, namespace)
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
+    local pk = uuid(a[2])
+    local r = fetch(T.ff_budget_policy, pk)
+    if not (r and same(r.namespace, a[3])) then refuse(0) end
+    b, n = r, r
     do
-      local pk = uuid(a[2])
-      local r = fetch(T.ff_budget_policy, pk)
-      if not (r and same(r.namespace, a[3])) then refuse(0) end
-      b, n = r, r
-      do
-        local found = {}
-        if b.budget_id ~= nil then
-          each_of_table(T.ff_budget_usage, uuid(b.budget_id), function(pk, r) if same(r.budget_id, b.budget_id) then found[#found + 1] = pk end end)
-        end
-        for _, pk in ipairs(found) do put(T.ff_budget_usage, pk, false) end
+      local found = {}
+      if b.budget_id ~= nil then
+        each_of_table(T.ff_budget_usage, uuid(b.budget_id), function(pk, r) if same(r.budget_id, b.budget_id) then found[#found + 1] = pk end end)
       end
-      do
-        local found = {}
-        if b.budget_id ~= nil then
-          each_of_table(T.ff_budget_usage_dedup, uuid(b.budget_id), function(pk, r) if same(r.budget_id, b.budget_id) then found[#found + 1] = pk end end)
-        end
-        for _, pk in ipairs(found) do put(T.ff_budget_usage_dedup, pk, false) end
+      for _, pk in ipairs(found) do
+        local r = fetch(T.ff_budget_usage, pk)
+        erase(T.ff_budget_usage, pk)
       end
-      do
-        local found = {}
-        if b.budget_id ~= nil then
-          each_row(I.operator_events_of, uuid(b.budget_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.budget_id) then found[#found + 1] = pk end end)
-        end
-        local last
-        for _, pk in ipairs(found) do
-          local number = fetch(T.ff_operator_event, pk).event_id
-          if last == nil or less(last, number) then last = number end
-        end
-        if last then trim('ff_operator_event', last) end
-        for _, pk in ipairs(found) do put(T.ff_operator_event, pk, false) end
-      end
-      put(T.ff_budget_policy, pk, false)
     end
-    return row_answer(0, {  })
+    do
+      local found = {}
+      if b.budget_id ~= nil then
+        each_of_table(T.ff_budget_usage_dedup, uuid(b.budget_id), function(pk, r) if same(r.budget_id, b.budget_id) then found[#found + 1] = pk end end)
+      end
+      for _, pk in ipairs(found) do
+        local r = fetch(T.ff_budget_usage_dedup, pk)
+        erase(T.ff_budget_usage_dedup, pk)
+      end
+    end
+    do
+      local found = {}
+      if b.budget_id ~= nil then
+        each_row(I.operator_events_of, uuid(b.budget_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.budget_id) then found[#found + 1] = pk end end)
+      end
+      local last
+      for _, pk in ipairs(found) do
+        local number = fetch(T.ff_operator_event, pk).event_id
+        if last == nil or less(last, number) then last = number end
+        erase(T.ff_operator_event, pk)
+      end
+      if last then trim('ff_operator_event', last) end
+    end
+    erase(T.ff_budget_policy, pk)
+    return { 1 }
   end,
 }

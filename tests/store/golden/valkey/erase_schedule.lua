@@ -1,14 +1,12 @@
 -- erase_schedule(namespace, name)
 return {
   run = function(a)
-    local b, n = {}, {}
-    do
-      local pk = word(a[2]) .. word(a[3])
-      local r = fetch(T.ff_schedule, pk)
-      if not (r) then refuse(0) end
-      b, n = r, r
-      put(T.ff_schedule, pk, false)
-    end
-    return row_answer(0, {  })
+    local time, b, n = now()
+    local pk = word(a[2]) .. word(a[3])
+    local r = fetch(T.ff_schedule, pk)
+    if not (r) then refuse(0) end
+    b, n = r, r
+    erase(T.ff_schedule, pk)
+    return { 1 }
   end,
 }

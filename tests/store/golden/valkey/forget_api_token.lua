@@ -1,14 +1,12 @@
 -- forget_api_token(token_id, version)
 return {
   run = function(a)
-    local b, n = {}, {}
-    do
-      local pk = uuid(a[2])
-      local r = fetch(T.ff_api_token, pk)
-      if not (r and same(r.version, a[3])) then refuse(0) end
-      b, n = r, r
-      put(T.ff_api_token, pk, false)
-    end
-    return row_answer(0, {  })
+    local time, b, n = now()
+    local pk = uuid(a[2])
+    local r = fetch(T.ff_api_token, pk)
+    if not (r and same(r.version, a[3])) then refuse(0) end
+    b, n = r, r
+    erase(T.ff_api_token, pk)
+    return { 1 }
   end,
 }

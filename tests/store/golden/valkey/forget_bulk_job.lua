@@ -1,27 +1,25 @@
 -- forget_bulk_job(job_id)
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
+    local pk = uuid(a[2])
+    local r = fetch(T.ff_bulk_job, pk)
+    if not (r and (r.state ~= nil and r.state ~= 'running')) then refuse(0) end
+    b, n = r, r
     do
-      local pk = uuid(a[2])
-      local r = fetch(T.ff_bulk_job, pk)
-      if not (r and differs(r.state, 'running')) then refuse(0) end
-      b, n = r, r
-      do
-        local found = {}
-        if b.job_id ~= nil then
-          each_row(I.operator_events_of, uuid(b.job_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.job_id) then found[#found + 1] = pk end end)
-        end
-        local last
-        for _, pk in ipairs(found) do
-          local number = fetch(T.ff_operator_event, pk).event_id
-          if last == nil or less(last, number) then last = number end
-        end
-        if last then trim('ff_operator_event', last) end
-        for _, pk in ipairs(found) do put(T.ff_operator_event, pk, false) end
+      local found = {}
+      if b.job_id ~= nil then
+        each_row(I.operator_events_of, uuid(b.job_id), nil, nil, false, function(pk, r) if same(r.execution_id, b.job_id) then found[#found + 1] = pk end end)
       end
-      put(T.ff_bulk_job, pk, false)
+      local last
+      for _, pk in ipairs(found) do
+        local number = fetch(T.ff_operator_event, pk).event_id
+        if last == nil or less(last, number) then last = number end
+        erase(T.ff_operator_event, pk)
+      end
+      if last then trim('ff_operator_event', last) end
     end
-    return row_answer(0, {  })
+    erase(T.ff_bulk_job, pk)
+    return { 1 }
   end,
 }

@@ -1,21 +1,22 @@
 -- give_back_all_usage(budget_id, dimension, by)
+local constant_0 = { 'current_value', 'updated_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = uuid(a[2]) .. word(a[3])
       local r = fetch(T.ff_budget_usage, pk)
       if not (r and less(r.current_value, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
-      local c0 = required('0', 'current_value')
-      local c1 = required(now(), 'updated_at_ms')
-      w.current_value = c0
-      w.updated_at_ms = c1
-      put(T.ff_budget_usage, pk, w)
-      n = w
+      local c1 = required(time, 'updated_at_ms')
+      local s, k, u, j = {}, 0, {}, 0
+      if r.current_value ~= '0' then j = j + 1 u[j] = 'Yw5' end
+      if r.updated_at_ms ~= c1 then if c1 == '0' then j = j + 1 u[j] = '23j' else k = k + 2 s[k - 1], s[k] = '23j', c1 end end
+      note_change(T.ff_budget_usage, pk, r, constant_0, { current_value = r.current_value, updated_at_ms = r.updated_at_ms })
+      r.current_value = '0'
+      r.updated_at_ms = c1
+      change(T.ff_budget_usage, pk, s, u)
+      n = r
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

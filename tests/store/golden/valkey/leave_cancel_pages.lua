@@ -1,19 +1,19 @@
 -- leave_cancel_pages(partition_key, flow_id)
+local constant_0 = { 'status' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_cancel_backlog, pk)
-      if not (r and same(r.status, 'listing')) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
-      local c0 = required('pending', 'status')
-      w.status = c0
-      put(T.ff_cancel_backlog, pk, w)
-      n = w
+      if not (r and r.status == 'listing') then refuse(0) end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.status ~= 'pending' then j = j + 1 u[j] = 'eJK' end
+      note_change(T.ff_cancel_backlog, pk, r, constant_0, { status = r.status })
+      r.status = 'pending'
+      change(T.ff_cancel_backlog, pk, s, u)
+      n = r
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

@@ -1,23 +1,26 @@
 -- note_mismatch(partition_key, execution_id, version)
+local constant_0 = { 'version', 'last_mutation_at', 'last_capability_mismatch_at' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(plus(r.version, '1'), 'version')
-      local c1 = required(now(), 'last_mutation_at')
-      local c2 = now()
-      w.version = c0
-      w.last_mutation_at = c1
-      w.last_capability_mismatch_at = c2
-      put(T.ff_exec_core, pk, w)
-      n = w
+      local c1 = required(time, 'last_mutation_at')
+      local c2 = time
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.last_mutation_at ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'tRj' else k = k + 2 s[k - 1], s[k] = 'tRj', c1 end end
+      if r.last_capability_mismatch_at ~= c2 then if c2 == nil then j = j + 1 u[j] = 'gjo' else k = k + 2 s[k - 1], s[k] = 'gjo', c2 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { version = r.version, last_mutation_at = r.last_mutation_at, last_capability_mismatch_at = r.last_capability_mismatch_at })
+      r.version = c0
+      r.last_mutation_at = c1
+      r.last_capability_mismatch_at = c2
+      change(T.ff_exec_core, pk, s, u)
+      n = r
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

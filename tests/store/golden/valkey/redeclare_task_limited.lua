@@ -1,66 +1,74 @@
 -- redeclare_task_limited(namespace, name, version, fingerprint, task_version, quota_policy_id, head, declaration, declared_at_ms, old_quota_policy_id)
+local constant_0 = { 'fingerprint', 'task_version', 'quota_policy_id', 'head', 'declaration', 'declared_at_ms', 'changed_at_ms', 'last_seen_ms', 'version' }
+local constant_1 = { 'attached_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = word(a[2]) .. word(a[3])
       local r = fetch(T.ff_task, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(a[5], 'fingerprint')
       local c1 = required(a[6], 'task_version')
       local c2 = a[7]
       local c3 = required(a[8], 'head')
       local c4 = required(a[9], 'declaration')
       local c5 = required(a[10], 'declared_at_ms')
-      local c6 = required(now(), 'changed_at_ms')
-      local c7 = required(now(), 'last_seen_ms')
+      local c6 = required(time, 'changed_at_ms')
+      local c7 = required(time, 'last_seen_ms')
       local c8 = required(plus(r.version, '1'), 'version')
-      w.fingerprint = c0
-      w.task_version = c1
-      w.quota_policy_id = c2
-      w.head = c3
-      w.declaration = c4
-      w.declared_at_ms = c5
-      w.changed_at_ms = c6
-      w.last_seen_ms = c7
-      w.version = c8
-      put(T.ff_task, pk, w)
-      n = w
+      local s, k, u, j = {}, 0, {}, 0
+      if r.fingerprint ~= c0 then k = k + 2 s[k - 1], s[k] = 'GsO', c0 end
+      if r.task_version ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'fd7' else k = k + 2 s[k - 1], s[k] = 'fd7', c1 end end
+      if r.quota_policy_id ~= c2 then if c2 == nil then j = j + 1 u[j] = 's1f' else k = k + 2 s[k - 1], s[k] = 's1f', c2 end end
+      if r.head ~= c3 then k = k + 2 s[k - 1], s[k] = 'cc8', c3 end
+      if r.declaration ~= c4 then k = k + 2 s[k - 1], s[k] = '01j', c4 end
+      if r.declared_at_ms ~= c5 then k = k + 2 s[k - 1], s[k] = 'emh', c5 end
+      if r.changed_at_ms ~= c6 then k = k + 2 s[k - 1], s[k] = '83r', c6 end
+      if r.last_seen_ms ~= c7 then k = k + 2 s[k - 1], s[k] = 'lE6', c7 end
+      if r.version ~= c8 then if c8 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c8 end end
+      note_change(T.ff_task, pk, r, constant_0, { fingerprint = r.fingerprint, task_version = r.task_version, quota_policy_id = r.quota_policy_id, head = r.head, declaration = r.declaration, declared_at_ms = r.declared_at_ms, changed_at_ms = r.changed_at_ms, last_seen_ms = r.last_seen_ms, version = r.version })
+      r.fingerprint = c0
+      r.task_version = c1
+      r.quota_policy_id = c2
+      r.head = c3
+      r.declaration = c4
+      r.declared_at_ms = c5
+      r.changed_at_ms = c6
+      r.last_seen_ms = c7
+      r.version = c8
+      change(T.ff_task, pk, s, u)
+      n = r
     end
     do
-      local found = {}
-      if 'task' ~= nil and a[3] ~= nil and 'quota' ~= nil and a[11] ~= nil then
-        local pk = word('task') .. word(a[3]) .. word('quota') .. uuid(a[11])
-        local r = fetch(T.ff_limit_scope, pk)
-        if r and same(r.scope_type, 'task') and same(r.scope_id, a[3]) and same(r.kind, 'quota') and same(r.limit_id, a[11]) then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do put(T.ff_limit_scope, pk, false) end
-    end
-    do
-      local row = {
-        scope_type = required('task', 'scope_type'),
-        scope_id = required(a[3], 'scope_id'),
-        kind = required('quota', 'kind'),
-        limit_id = required(a[7], 'limit_id'),
-        attached_at_ms = required(now(), 'attached_at_ms'),
-        namespace = required(a[2], 'namespace'),
-      }
-      local pk = word(row.scope_type) .. word(row.scope_id) .. word(row.kind) .. uuid(row.limit_id)
-      local r = fetch(T.ff_limit_scope, pk)
-      local w = row
+      local pk = word('task') .. word(a[3]) .. word('quota') .. uuid(a[11])
+      local r = a[3] ~= nil and a[11] ~= nil and fetch(T.ff_limit_scope, pk)
       if r then
-        w = copy(r)
-        local c0 = required(now(), 'attached_at_ms')
-        w.attached_at_ms = c0
-        put(T.ff_limit_scope, pk, w)
-      else
-        insert(T.ff_limit_scope, pk, row, 2)
+        erase(T.ff_limit_scope, pk)
       end
     end
-    wake('limits', '', nil, '')
-    return row_answer(0, {  })
+    do
+      local v_scope_id = required(a[3], 'scope_id')
+      local v_limit_id = required(a[7], 'limit_id')
+      local v_attached_at_ms = required(time, 'attached_at_ms')
+      local v_namespace = required(a[2], 'namespace')
+      local pk = word('task') .. word(v_scope_id) .. word('quota') .. uuid(v_limit_id)
+      local r = fetch(T.ff_limit_scope, pk)
+      if r then
+        local c0 = required(time, 'attached_at_ms')
+        local s, k, u, j = {}, 0, {}, 0
+        if r.attached_at_ms ~= c0 then k = k + 2 s[k - 1], s[k] = 'kFy', c0 end
+        note_change(T.ff_limit_scope, pk, r, constant_1, { attached_at_ms = r.attached_at_ms })
+        r.attached_at_ms = c0
+        change(T.ff_limit_scope, pk, s, u)
+      else
+        if exists(T.ff_limit_scope, pk) then refuse(2) end
+        local s, k = { '684', 'task', 'v93', v_scope_id, 'jRq', 'quota', 'YHj', v_limit_id, 'kFy', v_attached_at_ms }, 10
+        if v_namespace ~= 'default' then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+        make(T.ff_limit_scope, pk, s)
+      end
+    end
+    wake('limits', '', '', '')
+    return { 1 }
   end,
 }

@@ -1,18 +1,18 @@
 -- register_lane(lane_id, registered_by)
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
-      local row = {
-        lane_id = required(a[2], 'lane_id'),
-        registered_at_ms = required(now(), 'registered_at_ms'),
-        registered_by = required(a[3], 'registered_by'),
-        state = required('active', 'state'),
-        updated_at_ms = required(now(), 'updated_at_ms'),
-      }
-      local pk = word(row.lane_id)
-      n = insert(T.ff_lane_registry, pk, row, 0)
+      local v_lane_id = required(a[2], 'lane_id')
+      local v_registered_at_ms = required(time, 'registered_at_ms')
+      local v_registered_by = required(a[3], 'registered_by')
+      local v_updated_at_ms = required(time, 'updated_at_ms')
+      local pk = word(v_lane_id)
+      if exists(T.ff_lane_registry, pk) then refuse(0) end
+      local s, k = { 'tbW', v_lane_id, '09o', v_registered_at_ms, 'Rr4', v_registered_by }, 6
+      if v_updated_at_ms ~= '0' then k = k + 2 s[k - 1], s[k] = '23j', v_updated_at_ms end
+      make(T.ff_lane_registry, pk, s)
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

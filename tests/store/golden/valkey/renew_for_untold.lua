@@ -1,40 +1,43 @@
 -- renew_for_untold(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+local constant_0 = { 'lease_expires_at_ms', 'lease_last_renewed_at', 'lease_renewal_deadline' }
+local constant_1 = { 'lease_expires_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
-      if not (r and same(r.lease_epoch, a[4]) and same(r.attempt_index, a[5]) and same(r.current_lease_id, a[6]) and same(r.current_worker_instance_id, a[7]) and same(r.lifecycle_phase, 'active') and same(r.ownership_state, 'leased') and less(now(), r.lease_expires_at_ms) and (r.attempt_timeout_at_ms == nil or less(now(), r.attempt_timeout_at_ms))) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
-      local c0 = plus(now(), a[8])
-      local c1 = now()
-      local c2 = plus(now(), a[9])
-      w.lease_expires_at_ms = c0
-      w.lease_last_renewed_at = c1
-      w.lease_renewal_deadline = c2
-      put(T.ff_exec_core, pk, w)
-      n = w
+      if not (r and same(r.lease_epoch, a[4]) and same(r.attempt_index, a[5]) and same(r.current_lease_id, a[6]) and same(r.current_worker_instance_id, a[7]) and r.lifecycle_phase == 'active' and r.ownership_state == 'leased' and less(time, r.lease_expires_at_ms) and (r.attempt_timeout_at_ms == nil or less(time, r.attempt_timeout_at_ms))) then refuse(0) end
+      local c0 = plus(time, a[8])
+      local c1 = time
+      local c2 = plus(time, a[9])
+      local g0, m0 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk
+      local s, k, u, j = {}, 0, {}, 0
+      if r.lease_expires_at_ms ~= c0 then if c0 == nil then j = j + 1 u[j] = 'nWb' else k = k + 2 s[k - 1], s[k] = 'nWb', c0 end end
+      if r.lease_last_renewed_at ~= c1 then if c1 == nil then j = j + 1 u[j] = '5lZ' else k = k + 2 s[k - 1], s[k] = '5lZ', c1 end end
+      if r.lease_renewal_deadline ~= c2 then if c2 == nil then j = j + 1 u[j] = '6dF' else k = k + 2 s[k - 1], s[k] = '6dF', c2 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { lease_expires_at_ms = r.lease_expires_at_ms, lease_last_renewed_at = r.lease_last_renewed_at, lease_renewal_deadline = r.lease_renewal_deadline })
+      r.lease_expires_at_ms = c0
+      r.lease_last_renewed_at = c1
+      r.lease_renewal_deadline = c2
+      local h0, o0 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk
+      change(T.ff_exec_core, pk, s, u)
+      move(I.leased, g0, m0, h0, o0)
+      n = r
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
-        local r = fetch(T.ff_attempt, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and same(r.attempt_index, n.attempt_index) then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_attempt, pk)
-        local w
-        w = copy(r)
+      local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil and fetch(T.ff_attempt, pk)
+      if r then
         local c0 = n.lease_expires_at_ms
-        w.lease_expires_at_ms = c0
-        put(T.ff_attempt, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.lease_expires_at_ms ~= c0 then if c0 == nil then j = j + 1 u[j] = 'nWb' else k = k + 2 s[k - 1], s[k] = 'nWb', c0 end end
+        note_change(T.ff_attempt, pk, r, constant_1, { lease_expires_at_ms = r.lease_expires_at_ms })
+        r.lease_expires_at_ms = c0
+        change(T.ff_attempt, pk, s, u)
       end
     end
-    do local at = n.lease_expires_at_ms if at then wake('leased', '', nil, at) end end
-    return row_answer(2, { n.lease_expires_at_ms, n.lease_epoch })
+    wake('leased', '', '', n.lease_expires_at_ms)
+    return { 1, n.lease_expires_at_ms or false, n.lease_epoch or false }
   end,
 }

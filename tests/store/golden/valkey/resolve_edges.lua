@@ -1,14 +1,15 @@
 -- resolve_edges(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told)
+local constant_0 = { 'success_count', 'fail_count', 'skip_count', 'running_count', 'group_state', 'satisfied_at_ms', 'cancel_siblings_pending_flag', 'cancel_siblings_pending_members', 'cancel_siblings_reason', 'version' }
+local constant_1 = { 'dep_state', 'last_resolved_at_ms' }
+local constant_2 = { 'dep_state', 'last_resolved_at_ms' }
+local constant_3 = { 'dispatched_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3]) .. uuid(a[4])
       local r = fetch(T.ff_edge_group, pk)
       if not (r and same(r.version, a[5])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(a[6], 'success_count')
       local c1 = required(a[7], 'fail_count')
       local c2 = required(a[8], 'skip_count')
@@ -19,18 +20,30 @@ return {
       local c7 = required(a[13], 'cancel_siblings_pending_members')
       local c8 = a[14]
       local c9 = required(plus(r.version, '1'), 'version')
-      w.success_count = c0
-      w.fail_count = c1
-      w.skip_count = c2
-      w.running_count = c3
-      w.group_state = c4
-      w.satisfied_at_ms = c5
-      w.cancel_siblings_pending_flag = c6
-      w.cancel_siblings_pending_members = c7
-      w.cancel_siblings_reason = c8
-      w.version = c9
-      put(T.ff_edge_group, pk, w)
-      n = w
+      local s, k, u, j = {}, 0, {}, 0
+      if r.success_count ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'lKP' else k = k + 2 s[k - 1], s[k] = 'lKP', c0 end end
+      if r.fail_count ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'GcE' else k = k + 2 s[k - 1], s[k] = 'GcE', c1 end end
+      if r.skip_count ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'Cqa' else k = k + 2 s[k - 1], s[k] = 'Cqa', c2 end end
+      if r.running_count ~= c3 then if c3 == '0' then j = j + 1 u[j] = 'wsV' else k = k + 2 s[k - 1], s[k] = 'wsV', c3 end end
+      if r.group_state ~= c4 then if c4 == 'pending' then j = j + 1 u[j] = 'woT' else k = k + 2 s[k - 1], s[k] = 'woT', c4 end end
+      if r.satisfied_at_ms ~= c5 then if c5 == nil then j = j + 1 u[j] = '6De' else k = k + 2 s[k - 1], s[k] = '6De', c5 end end
+      if r.cancel_siblings_pending_flag ~= c6 then if c6 == '0' then j = j + 1 u[j] = 'Qta' else k = k + 2 s[k - 1], s[k] = 'Qta', c6 end end
+      if r.cancel_siblings_pending_members ~= c7 then if c7 == '[]' then j = j + 1 u[j] = 'HJO' else k = k + 2 s[k - 1], s[k] = 'HJO', c7 end end
+      if r.cancel_siblings_reason ~= c8 then if c8 == nil then j = j + 1 u[j] = 'H80' else k = k + 2 s[k - 1], s[k] = 'H80', c8 end end
+      if r.version ~= c9 then if c9 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c9 end end
+      note_change(T.ff_edge_group, pk, r, constant_0, { success_count = r.success_count, fail_count = r.fail_count, skip_count = r.skip_count, running_count = r.running_count, group_state = r.group_state, satisfied_at_ms = r.satisfied_at_ms, cancel_siblings_pending_flag = r.cancel_siblings_pending_flag, cancel_siblings_pending_members = r.cancel_siblings_pending_members, cancel_siblings_reason = r.cancel_siblings_reason, version = r.version })
+      r.success_count = c0
+      r.fail_count = c1
+      r.skip_count = c2
+      r.running_count = c3
+      r.group_state = c4
+      r.satisfied_at_ms = c5
+      r.cancel_siblings_pending_flag = c6
+      r.cancel_siblings_pending_members = c7
+      r.cancel_siblings_reason = c8
+      r.version = c9
+      change(T.ff_edge_group, pk, s, u)
+      n = r
     end
     do
       local found = {}
@@ -43,13 +56,14 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_edge, pk)
-        local w
-        w = copy(r)
-        local c0 = 'satisfied'
         local c1 = a[16]
-        w.dep_state = c0
-        w.last_resolved_at_ms = c1
-        put(T.ff_edge, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.dep_state ~= 'satisfied' then k = k + 2 s[k - 1], s[k] = '03T', 'satisfied' end
+        if r.last_resolved_at_ms ~= c1 then if c1 == nil then j = j + 1 u[j] = 'tUJ' else k = k + 2 s[k - 1], s[k] = 'tUJ', c1 end end
+        note_change(T.ff_edge, pk, r, constant_1, { dep_state = r.dep_state, last_resolved_at_ms = r.last_resolved_at_ms })
+        r.dep_state = 'satisfied'
+        r.last_resolved_at_ms = c1
+        change(T.ff_edge, pk, s, u)
       end
     end
     do
@@ -63,13 +77,14 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_edge, pk)
-        local w
-        w = copy(r)
-        local c0 = 'impossible'
         local c1 = a[16]
-        w.dep_state = c0
-        w.last_resolved_at_ms = c1
-        put(T.ff_edge, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.dep_state ~= 'impossible' then k = k + 2 s[k - 1], s[k] = '03T', 'impossible' end
+        if r.last_resolved_at_ms ~= c1 then if c1 == nil then j = j + 1 u[j] = 'tUJ' else k = k + 2 s[k - 1], s[k] = 'tUJ', c1 end end
+        note_change(T.ff_edge, pk, r, constant_2, { dep_state = r.dep_state, last_resolved_at_ms = r.last_resolved_at_ms })
+        r.dep_state = 'impossible'
+        r.last_resolved_at_ms = c1
+        change(T.ff_edge, pk, s, u)
       end
     end
     do
@@ -79,13 +94,19 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_completion_event, pk)
-        local w
-        w = copy(r)
-        local c0 = now()
-        w.dispatched_at_ms = c0
-        put(T.ff_completion_event, pk, w)
+        local c0 = time
+        local g0, m0
+        if r.flow_id ~= nil and (r.outcome ~= nil and r.outcome ~= 'resumable') then g0, m0 = '', int(r.committed_at_ms) .. int(r.event_id) .. pk end
+        local s, k, u, j = {}, 0, {}, 0
+        if r.dispatched_at_ms ~= c0 then if c0 == nil then j = j + 1 u[j] = 'uIU' else k = k + 2 s[k - 1], s[k] = 'uIU', c0 end end
+        note_change(T.ff_completion_event, pk, r, constant_3, { dispatched_at_ms = r.dispatched_at_ms })
+        r.dispatched_at_ms = c0
+        local h0, o0
+        if r.dispatched_at_ms == nil and r.flow_id ~= nil and (r.outcome ~= nil and r.outcome ~= 'resumable') then h0, o0 = '', int(r.committed_at_ms) .. int(r.event_id) .. pk end
+        change(T.ff_completion_event, pk, s, u)
+        move(I.undispatched, g0, m0, h0, o0)
       end
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

@@ -1,61 +1,115 @@
 -- resume_execution(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms)
+local constant_0 = { 'version', 'last_mutation_at', 'last_transition_at', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome', 'public_state', 'current_suspension_id', 'current_waitpoint_id', 'delay_until_ms' }
+local constant_1 = { 'closed_at_ms', 'close_reason', 'version' }
+local constant_2 = { 'state', 'closed_at_ms', 'close_reason', 'version', 'satisfied_at_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
-      if not (r and same(r.version, a[4]) and same(r.lifecycle_phase, 'suspended')) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
+      if not (r and same(r.version, a[4]) and r.lifecycle_phase == 'suspended') then refuse(0) end
       local c0 = required(plus(r.version, '1'), 'version')
       local c1 = required(a[5], 'last_mutation_at')
       local c2 = required(a[5], 'last_transition_at')
-      local c3 = required('runnable', 'lifecycle_phase')
-      local c4 = required('unowned', 'ownership_state')
       local c5 = required(a[6], 'eligibility_state')
       local c6 = required(a[7], 'blocking_reason')
       local c7 = required(a[8], 'blocking_detail')
-      local c8 = required('none', 'terminal_outcome')
       local c9 = required(a[9], 'public_state')
-      local c10 = nil
-      local c11 = nil
       local c12 = a[10]
-      w.version = c0
-      w.last_mutation_at = c1
-      w.last_transition_at = c2
-      w.lifecycle_phase = c3
-      w.ownership_state = c4
-      w.eligibility_state = c5
-      w.blocking_reason = c6
-      w.blocking_detail = c7
-      w.terminal_outcome = c8
-      w.public_state = c9
-      w.current_suspension_id = c10
-      w.current_waitpoint_id = c11
-      w.delay_until_ms = c12
-      put(T.ff_exec_core, pk, w)
-      n = w
+      local g0, m0
+      if (r.ownership_state ~= nil and r.ownership_state ~= 'leased') and (r.ownership_state ~= nil and r.ownership_state ~= 'lease_expired_reclaimable') then g0, m0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g1, m1 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local g3, m3
+      if r.quota_policy_id ~= nil and r.ownership_state == 'leased' then g3, m3 = uuid(r.quota_policy_id), uuid(r.execution_id) .. pk end
+      local g4, m4
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') and r.blocked_on ~= nil then g4, m4 = word(r.blocked_on), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g6, m6
+      if r.ownership_state == 'leased' then g6, m6 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local g7, m7
+      if r.ownership_state == 'lease_expired_reclaimable' then g7, m7 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.last_mutation_at ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'tRj' else k = k + 2 s[k - 1], s[k] = 'tRj', c1 end end
+      if r.last_transition_at ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'B1t' else k = k + 2 s[k - 1], s[k] = 'B1t', c2 end end
+      if r.lifecycle_phase ~= 'runnable' then k = k + 2 s[k - 1], s[k] = 'ktU', 'runnable' end
+      if r.ownership_state ~= 'unowned' then j = j + 1 u[j] = 'mvo' end
+      if r.eligibility_state ~= c5 then k = k + 2 s[k - 1], s[k] = 'sBF', c5 end
+      if r.blocking_reason ~= c6 then if c6 == 'none' then j = j + 1 u[j] = 'nDk' else k = k + 2 s[k - 1], s[k] = 'nDk', c6 end end
+      if r.blocking_detail ~= c7 then if c7 == '' then j = j + 1 u[j] = 's1n' else k = k + 2 s[k - 1], s[k] = 's1n', c7 end end
+      if r.terminal_outcome ~= 'none' then j = j + 1 u[j] = 'CrN' end
+      if r.public_state ~= c9 then k = k + 2 s[k - 1], s[k] = 'dV2', c9 end
+      if r.current_suspension_id ~= nil then j = j + 1 u[j] = 'oYn' end
+      if r.current_waitpoint_id ~= nil then j = j + 1 u[j] = 'TKf' end
+      if r.delay_until_ms ~= c12 then if c12 == nil then j = j + 1 u[j] = 'Nsm' else k = k + 2 s[k - 1], s[k] = 'Nsm', c12 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { version = r.version, last_mutation_at = r.last_mutation_at, last_transition_at = r.last_transition_at, lifecycle_phase = r.lifecycle_phase, ownership_state = r.ownership_state, eligibility_state = r.eligibility_state, blocking_reason = r.blocking_reason, blocking_detail = r.blocking_detail, terminal_outcome = r.terminal_outcome, public_state = r.public_state, current_suspension_id = r.current_suspension_id, current_waitpoint_id = r.current_waitpoint_id, delay_until_ms = r.delay_until_ms })
+      r.version = c0
+      r.last_mutation_at = c1
+      r.last_transition_at = c2
+      r.lifecycle_phase = 'runnable'
+      r.ownership_state = 'unowned'
+      r.eligibility_state = c5
+      r.blocking_reason = c6
+      r.blocking_detail = c7
+      r.terminal_outcome = 'none'
+      r.public_state = c9
+      r.current_suspension_id = nil
+      r.current_waitpoint_id = nil
+      r.delay_until_ms = c12
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local h2, o2
+      if r.eligibility_state == 'eligible_now' then h2, o2 = word(r.lane_id) .. word(r.namespace) .. word(r.gate), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local h4, o4
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') and r.blocked_on ~= nil then h4, o4 = word(r.blocked_on), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local h5, o5
+      if r.eligibility_state == 'not_eligible_until_time' then h5, o5 = '', int(r.delay_until_ms) .. uuid(r.execution_id) .. pk end
+      local h8, o8
+      if r.eligibility_state == 'blocked_by_route' then h8, o8 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local h9, o9
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') then h9, o9 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local h10, o10
+      if (r.eligibility_state == 'blocked_by_operator' or r.eligibility_state == 'blocked_by_lane_state') then h10, o10 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local h11, o11
+      if r.eligibility_state == 'blocked_by_dependencies' then h11, o11 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      change(T.ff_exec_core, pk, s, u)
+      move(I.unowned, g0, m0, h0, o0)
+      remove(I.suspended_executions, g1, m1)
+      if o2 then add(I.ready, h2, o2) end
+      if m3 then remove(I.held, g3, m3) end
+      move(I.blocked_on, g4, m4, h4, o4)
+      if o5 then add(I.delayed, h5, o5) end
+      if m6 then remove(I.leased, g6, m6) end
+      if m7 then remove(I.lost, g7, m7) end
+      if o8 then add(I.routed, h8, o8) end
+      if o9 then add(I.limited, h9, o9) end
+      if o10 then add(I.blocked, h10, o10) end
+      if o11 then add(I.dependent, h11, o11) end
+      n = r
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id)
-        local r = fetch(T.ff_suspension_current, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and r.closed_at_ms == nil then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_suspension_current, pk)
-        local w
-        w = copy(r)
+      local pk = int(n.partition_key) .. uuid(n.execution_id)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and fetch(T.ff_suspension_current, pk)
+      if r and r.closed_at_ms == nil then
         local c0 = a[5]
-        local c1 = 'resumed'
         local c2 = required(plus(r.version, '1'), 'version')
-        w.closed_at_ms = c0
-        w.close_reason = c1
-        w.version = c2
-        put(T.ff_suspension_current, pk, w)
+        local g0, m0 = int(r.partition_key), int(r.suspended_at_ms) .. uuid(r.execution_id) .. pk
+        local g1, m1
+        if r.timeout_at_ms ~= nil then g1, m1 = '', int(r.timeout_at_ms) .. uuid(r.execution_id) .. pk end
+        local s, k, u, j = {}, 0, {}, 0
+        if r.closed_at_ms ~= c0 then if c0 == nil then j = j + 1 u[j] = 't4h' else k = k + 2 s[k - 1], s[k] = 't4h', c0 end end
+        if r.close_reason ~= 'resumed' then k = k + 2 s[k - 1], s[k] = 'tLj', 'resumed' end
+        if r.version ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c2 end end
+        note_change(T.ff_suspension_current, pk, r, constant_1, { closed_at_ms = r.closed_at_ms, close_reason = r.close_reason, version = r.version })
+        r.closed_at_ms = c0
+        r.close_reason = 'resumed'
+        r.version = c2
+        local h0, o0
+        if r.closed_at_ms == nil then h0, o0 = int(r.partition_key), int(r.suspended_at_ms) .. uuid(r.execution_id) .. pk end
+        local h1, o1
+        if r.closed_at_ms == nil and r.timeout_at_ms ~= nil then h1, o1 = '', int(r.timeout_at_ms) .. uuid(r.execution_id) .. pk end
+        change(T.ff_suspension_current, pk, s, u)
+        move(I.suspended, g0, m0, h0, o0)
+        move(I.suspension_timeout, g1, m1, h1, o1)
       end
     end
     do
@@ -65,23 +119,28 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_waitpoint_pending, pk)
-        local w
-        w = copy(r)
-        local c0 = required('closed', 'state')
         local c1 = a[5]
-        local c2 = 'resumed'
         local c3 = required(plus(r.version, '1'), 'version')
         local c4 = a[5]
-        w.state = c0
-        w.closed_at_ms = c1
-        w.close_reason = c2
-        w.version = c3
-        w.satisfied_at_ms = c4
-        put(T.ff_waitpoint_pending, pk, w)
+        local g0, m0 = '', int(r.created_at_ms) .. uuid(r.waitpoint_id) .. pk
+        local s, k, u, j = {}, 0, {}, 0
+        if r.state ~= 'closed' then k = k + 2 s[k - 1], s[k] = 'X27', 'closed' end
+        if r.closed_at_ms ~= c1 then if c1 == nil then j = j + 1 u[j] = 't4h' else k = k + 2 s[k - 1], s[k] = 't4h', c1 end end
+        if r.close_reason ~= 'resumed' then k = k + 2 s[k - 1], s[k] = 'tLj', 'resumed' end
+        if r.version ~= c3 then if c3 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c3 end end
+        if r.satisfied_at_ms ~= c4 then if c4 == nil then j = j + 1 u[j] = '6De' else k = k + 2 s[k - 1], s[k] = '6De', c4 end end
+        note_change(T.ff_waitpoint_pending, pk, r, constant_2, { state = r.state, closed_at_ms = r.closed_at_ms, close_reason = r.close_reason, version = r.version, satisfied_at_ms = r.satisfied_at_ms })
+        r.state = 'closed'
+        r.closed_at_ms = c1
+        r.close_reason = 'resumed'
+        r.version = c3
+        r.satisfied_at_ms = c4
+        change(T.ff_waitpoint_pending, pk, s, u)
+        remove(I.open_waitpoints, g0, m0)
       end
     end
     wake('ready', 's', n.lane_id, '')
-    do local at = a[10] if at then wake('delayed', '', nil, at) end end
-    return row_answer(0, {  })
+    wake('delayed', '', '', a[10])
+    return { 1 }
   end,
 }

@@ -1,14 +1,14 @@
 -- stream_append_summary(partition_key, execution_id, attempt_index, version, lease_epoch, lease_id, worker_instance_id, frame_count, total_bytes, last_ts_ms, last_seq, durable_count, has_durable_frame, durable_trimmed, summary_count, summary_trimmed, live_count, live_trimmed, ema_rate_hz, last_append_ts_ms, maxlen_applied_last, frames, document, summary_version)
+local function is_met_0(r, a, b, n, time) return r and same(r.lease_epoch, a[6]) and same(r.attempt_index, a[4]) and same(r.current_lease_id, a[7]) and same(r.current_worker_instance_id, a[8]) and r.lifecycle_phase == 'active' and r.ownership_state == 'leased' and less(time, r.lease_expires_at_ms) end
+local constant_1 = { 'frame_count', 'total_bytes', 'last_ts_ms', 'last_seq', 'durable_count', 'has_durable_frame', 'durable_trimmed', 'summary_count', 'summary_trimmed', 'live_count', 'live_trimmed', 'ema_rate_hz', 'last_append_ts_ms', 'maxlen_applied_last', 'version' }
+local constant_2 = { 'document_json', 'version', 'last_updated_ms' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3]) .. int(a[4])
       local r = fetch(T.ff_stream_meta, pk)
-      if not (r and same(r.version, a[5]) and (function() local found = {} if a[2] ~= nil and a[3] ~= nil then local pk = int(a[2]) .. uuid(a[3]) local r = fetch(T.ff_exec_core, pk) if r and same(r.partition_key, a[2]) and same(r.execution_id, a[3]) and same(r.lease_epoch, a[6]) and same(r.attempt_index, a[4]) and same(r.current_lease_id, a[7]) and same(r.current_worker_instance_id, a[8]) and same(r.lifecycle_phase, 'active') and same(r.ownership_state, 'leased') and less(now(), r.lease_expires_at_ms) then found[#found + 1] = pk end end return #found > 0 end)()) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
+      if not (r and same(r.version, a[5]) and (a[2] ~= nil and a[3] ~= nil and is_met_0(fetch(T.ff_exec_core, int(a[2]) .. uuid(a[3])), a, b, n, time))) then refuse(0) end
       local c0 = required(a[9], 'frame_count')
       local c1 = required(a[10], 'total_bytes')
       local c2 = required(a[11], 'last_ts_ms')
@@ -24,70 +24,104 @@ return {
       local c12 = a[21]
       local c13 = a[22]
       local c14 = required(plus(r.version, '1'), 'version')
-      w.frame_count = c0
-      w.total_bytes = c1
-      w.last_ts_ms = c2
-      w.last_seq = c3
-      w.durable_count = c4
-      w.has_durable_frame = c5
-      w.durable_trimmed = c6
-      w.summary_count = c7
-      w.summary_trimmed = c8
-      w.live_count = c9
-      w.live_trimmed = c10
-      w.ema_rate_hz = c11
-      w.last_append_ts_ms = c12
-      w.maxlen_applied_last = c13
-      w.version = c14
-      put(T.ff_stream_meta, pk, w)
-      n = w
+      local s, k, u, j = {}, 0, {}, 0
+      if r.frame_count ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'UCd' else k = k + 2 s[k - 1], s[k] = 'UCd', c0 end end
+      if r.total_bytes ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'y3W' else k = k + 2 s[k - 1], s[k] = 'y3W', c1 end end
+      if r.last_ts_ms ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'sTh' else k = k + 2 s[k - 1], s[k] = 'sTh', c2 end end
+      if r.last_seq ~= c3 then if c3 == '0' then j = j + 1 u[j] = 'PJ8' else k = k + 2 s[k - 1], s[k] = 'PJ8', c3 end end
+      if r.durable_count ~= c4 then if c4 == '0' then j = j + 1 u[j] = 'zq7' else k = k + 2 s[k - 1], s[k] = 'zq7', c4 end end
+      if r.has_durable_frame ~= c5 then if c5 == '0' then j = j + 1 u[j] = 'vKq' else k = k + 2 s[k - 1], s[k] = 'vKq', c5 end end
+      if r.durable_trimmed ~= c6 then if c6 == '0' then j = j + 1 u[j] = 'Nq3' else k = k + 2 s[k - 1], s[k] = 'Nq3', c6 end end
+      if r.summary_count ~= c7 then if c7 == '0' then j = j + 1 u[j] = '67l' else k = k + 2 s[k - 1], s[k] = '67l', c7 end end
+      if r.summary_trimmed ~= c8 then if c8 == '0' then j = j + 1 u[j] = 'RYw' else k = k + 2 s[k - 1], s[k] = 'RYw', c8 end end
+      if r.live_count ~= c9 then if c9 == '0' then j = j + 1 u[j] = 'xR8' else k = k + 2 s[k - 1], s[k] = 'xR8', c9 end end
+      if r.live_trimmed ~= c10 then if c10 == '0' then j = j + 1 u[j] = 'nV6' else k = k + 2 s[k - 1], s[k] = 'nV6', c10 end end
+      if r.ema_rate_hz ~= c11 then if c11 == nil then j = j + 1 u[j] = '2Jw' else k = k + 2 s[k - 1], s[k] = '2Jw', c11 end end
+      if r.last_append_ts_ms ~= c12 then if c12 == nil then j = j + 1 u[j] = '9q6' else k = k + 2 s[k - 1], s[k] = '9q6', c12 end end
+      if r.maxlen_applied_last ~= c13 then if c13 == nil then j = j + 1 u[j] = 'E3F' else k = k + 2 s[k - 1], s[k] = 'E3F', c13 end end
+      if r.version ~= c14 then if c14 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c14 end end
+      note_change(T.ff_stream_meta, pk, r, constant_1, { frame_count = r.frame_count, total_bytes = r.total_bytes, last_ts_ms = r.last_ts_ms, last_seq = r.last_seq, durable_count = r.durable_count, has_durable_frame = r.has_durable_frame, durable_trimmed = r.durable_trimmed, summary_count = r.summary_count, summary_trimmed = r.summary_trimmed, live_count = r.live_count, live_trimmed = r.live_trimmed, ema_rate_hz = r.ema_rate_hz, last_append_ts_ms = r.last_append_ts_ms, maxlen_applied_last = r.maxlen_applied_last, version = r.version })
+      r.frame_count = c0
+      r.total_bytes = c1
+      r.last_ts_ms = c2
+      r.last_seq = c3
+      r.durable_count = c4
+      r.has_durable_frame = c5
+      r.durable_trimmed = c6
+      r.summary_count = c7
+      r.summary_trimmed = c8
+      r.live_count = c9
+      r.live_trimmed = c10
+      r.ema_rate_hz = c11
+      r.last_append_ts_ms = c12
+      r.maxlen_applied_last = c13
+      r.version = c14
+      change(T.ff_stream_meta, pk, s, u)
+      n = r
     end
     for _, it in ipairs(a[23]) do
-      local row = {
-        partition_key = required(a[2], 'partition_key'),
-        execution_id = required(a[3], 'execution_id'),
-        attempt_index = required(a[4], 'attempt_index'),
-        ts_ms = required(it[1], 'ts_ms'),
-        seq = required(it[2], 'seq'),
-        mode = required(it[3], 'mode'),
-        number = required(it[4], 'number'),
-        mode_number = required(it[5], 'mode_number'),
-        client_seq = it[6],
-        expires_at_ms = it[7],
-        created_at_ms = required(now(), 'created_at_ms'),
-        fields = required(it[8], 'fields'),
-      }
-      local pk = int(row.partition_key) .. uuid(row.execution_id) .. int(row.attempt_index) .. int(row.ts_ms) .. int(row.seq)
-      insert(T.ff_stream_frame, pk, row, 1)
+      local v_partition_key = required(a[2], 'partition_key')
+      local v_execution_id = required(a[3], 'execution_id')
+      local v_attempt_index = required(a[4], 'attempt_index')
+      local v_ts_ms = required(it[1], 'ts_ms')
+      local v_seq = required(it[2], 'seq')
+      local v_mode = required(it[3], 'mode')
+      local v_number = required(it[4], 'number')
+      local v_mode_number = required(it[5], 'mode_number')
+      local v_client_seq = it[6]
+      local v_expires_at_ms = it[7]
+      local v_created_at_ms = required(time, 'created_at_ms')
+      local v_fields = required(it[8], 'fields')
+      local pk = int(v_partition_key) .. uuid(v_execution_id) .. int(v_attempt_index) .. int(v_ts_ms) .. int(v_seq)
+      if exists(T.ff_stream_frame, pk) then refuse(1) end
+      local h0, o0
+      if (v_mode ~= nil and v_mode ~= 'durable') then h0, o0 = int(v_partition_key) .. uuid(v_execution_id) .. int(v_attempt_index) .. word(v_mode), int(v_mode_number) .. pk end
+      local h1, o1
+      if v_client_seq ~= nil then h1, o1 = int(v_partition_key) .. uuid(v_execution_id) .. int(v_attempt_index), int(v_client_seq) .. pk end
+      local h2, o2
+      if v_expires_at_ms ~= nil then h2, o2 = '', int(v_expires_at_ms) .. uuid(v_execution_id) .. int(v_attempt_index) .. int(v_ts_ms) .. int(v_seq) .. pk end
+      local s, k = { 'WYb', v_partition_key, '6Pr', v_execution_id, 'oxR', v_attempt_index, 'n7i', v_ts_ms, '59c', v_seq, 'IaX', v_number, 'aft', v_mode_number, 'yVc', v_created_at_ms }, 16
+      if v_mode ~= 'durable' then k = k + 2 s[k - 1], s[k] = 'pdl', v_mode end
+      if v_client_seq ~= nil then k = k + 2 s[k - 1], s[k] = 'dd1', v_client_seq end
+      if v_expires_at_ms ~= nil then k = k + 2 s[k - 1], s[k] = 'tP9', v_expires_at_ms end
+      if v_fields ~= '{}' then k = k + 2 s[k - 1], s[k] = 'oU2', v_fields end
+      make(T.ff_stream_frame, pk, s)
+      if o0 then add(I.passing_frames, h0, o0) end
+      if o1 then add(I.frames_by_caller, h1, o1) end
+      if o2 then add(I.expiring_frames, h2, o2) end
     end
     do
-      local row = {
-        partition_key = required(a[2], 'partition_key'),
-        execution_id = required(a[3], 'execution_id'),
-        attempt_index = required(a[4], 'attempt_index'),
-        document_json = required(a[24], 'document_json'),
-        version = required(a[25], 'version'),
-        patch_kind = required('json-merge-patch', 'patch_kind'),
-        last_updated_ms = required(now(), 'last_updated_ms'),
-        first_applied_ms = required(now(), 'first_applied_ms'),
-      }
-      local pk = int(row.partition_key) .. uuid(row.execution_id) .. int(row.attempt_index)
+      local v_partition_key = required(a[2], 'partition_key')
+      local v_execution_id = required(a[3], 'execution_id')
+      local v_attempt_index = required(a[4], 'attempt_index')
+      local v_document_json = required(a[24], 'document_json')
+      local v_version = required(a[25], 'version')
+      local v_last_updated_ms = required(time, 'last_updated_ms')
+      local v_first_applied_ms = required(time, 'first_applied_ms')
+      local pk = int(v_partition_key) .. uuid(v_execution_id) .. int(v_attempt_index)
       local r = fetch(T.ff_stream_summary, pk)
-      local w = row
       if r then
-        w = copy(r)
         local c0 = required(a[24], 'document_json')
         local c1 = required(a[25], 'version')
-        local c2 = required(now(), 'last_updated_ms')
-        w.document_json = c0
-        w.version = c1
-        w.last_updated_ms = c2
-        put(T.ff_stream_summary, pk, w)
+        local c2 = required(time, 'last_updated_ms')
+        local s, k, u, j = {}, 0, {}, 0
+        if r.document_json ~= c0 then if c0 == '{}' then j = j + 1 u[j] = 'Gc5' else k = k + 2 s[k - 1], s[k] = 'Gc5', c0 end end
+        if r.version ~= c1 then if c1 == '1' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c1 end end
+        if r.last_updated_ms ~= c2 then k = k + 2 s[k - 1], s[k] = 'KE5', c2 end
+        note_change(T.ff_stream_summary, pk, r, constant_2, { document_json = r.document_json, version = r.version, last_updated_ms = r.last_updated_ms })
+        r.document_json = c0
+        r.version = c1
+        r.last_updated_ms = c2
+        change(T.ff_stream_summary, pk, s, u)
       else
-        insert(T.ff_stream_summary, pk, row, 2)
+        if exists(T.ff_stream_summary, pk) then refuse(2) end
+        local s, k = { 'WYb', v_partition_key, '6Pr', v_execution_id, 'oxR', v_attempt_index, 'KE5', v_last_updated_ms, 'jPT', v_first_applied_ms }, 10
+        if v_document_json ~= '{}' then k = k + 2 s[k - 1], s[k] = 'Gc5', v_document_json end
+        if v_version ~= '1' then k = k + 2 s[k - 1], s[k] = 'zQs', v_version end
+        make(T.ff_stream_summary, pk, s)
       end
     end
     wake('frames', 'u', a[3], '')
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

@@ -1,115 +1,158 @@
 -- suspension_timeout_expire(partition_key, execution_id, version, now)
+local constant_0 = { 'version', 'last_mutation_at', 'last_transition_at', 'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at_ms', 'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'attempt_timeout_at_ms', 'reserved_for', 'reserved_until_ms', 'current_suspension_id', 'current_waitpoint_id', 'retain_until_ms', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome', 'public_state', 'attempt_state', 'failure_reason', 'terminal_at_ms', 'closing_epoch', 'closing_attempt_index' }
+local constant_1 = { 'attempt_state', 'outcome', 'terminal_at_ms', 'lease_expires_at_ms', 'failure_reason' }
+local constant_2 = { 'closed_at_ms', 'close_reason', 'version' }
+local constant_3 = { 'state', 'closed_at_ms', 'close_reason', 'version' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
-      if not (r and same(r.version, a[4]) and same(r.lifecycle_phase, 'suspended')) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
+      if not (r and same(r.version, a[4]) and r.lifecycle_phase == 'suspended') then refuse(0) end
+      b = { failed_retention_ttl_ms = r.failed_retention_ttl_ms, lease_epoch = r.lease_epoch, attempt_index = r.attempt_index }
       local c0 = required(plus(r.version, '1'), 'version')
       local c1 = required(a[5], 'last_mutation_at')
       local c2 = required(a[5], 'last_transition_at')
-      local c3 = nil
-      local c4 = nil
-      local c5 = nil
-      local c6 = nil
-      local c7 = nil
-      local c8 = nil
-      local c9 = nil
-      local c10 = nil
-      local c11 = nil
-      local c12 = nil
-      local c13 = nil
-      local c14 = nil
-      local c15 = plus(now(), b.failed_retention_ttl_ms)
-      local c16 = required('terminal', 'lifecycle_phase')
-      local c17 = required('unowned', 'ownership_state')
-      local c18 = required('not_applicable', 'eligibility_state')
-      local c19 = required('none', 'blocking_reason')
-      local c20 = required('', 'blocking_detail')
-      local c21 = required('expired', 'terminal_outcome')
-      local c22 = required('expired', 'public_state')
-      local c23 = required('attempt_terminal', 'attempt_state')
-      local c24 = 'suspension_timeout:expire'
+      local c15 = plus(time, b.failed_retention_ttl_ms)
       local c25 = a[5]
       local c26 = b.lease_epoch
       local c27 = b.attempt_index
-      w.version = c0
-      w.last_mutation_at = c1
-      w.last_transition_at = c2
-      w.current_lease_id = c3
-      w.current_worker_id = c4
-      w.current_worker_instance_id = c5
-      w.lease_expires_at_ms = c6
-      w.lease_last_renewed_at = c7
-      w.lease_renewal_deadline = c8
-      w.lease_expired_at = c9
-      w.attempt_timeout_at_ms = c10
-      w.reserved_for = c11
-      w.reserved_until_ms = c12
-      w.current_suspension_id = c13
-      w.current_waitpoint_id = c14
-      w.retain_until_ms = c15
-      w.lifecycle_phase = c16
-      w.ownership_state = c17
-      w.eligibility_state = c18
-      w.blocking_reason = c19
-      w.blocking_detail = c20
-      w.terminal_outcome = c21
-      w.public_state = c22
-      w.attempt_state = c23
-      w.failure_reason = c24
-      w.terminal_at_ms = c25
-      w.closing_epoch = c26
-      w.closing_attempt_index = c27
-      put(T.ff_exec_core, pk, w)
-      n = w
+      local g0, m0
+      if (r.ownership_state ~= nil and r.ownership_state ~= 'leased') and (r.ownership_state ~= nil and r.ownership_state ~= 'lease_expired_reclaimable') then g0, m0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g1, m1 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local g2, m2
+      if r.quota_policy_id ~= nil and r.ownership_state == 'leased' then g2, m2 = uuid(r.quota_policy_id), uuid(r.execution_id) .. pk end
+      local g3, m3
+      if r.quota_policy_id ~= nil and r.reserved_until_ms ~= nil then g3, m3 = uuid(r.quota_policy_id), int(r.reserved_until_ms) .. uuid(r.execution_id) .. pk end
+      local g4, m4
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') and r.blocked_on ~= nil then g4, m4 = word(r.blocked_on), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g5, m5
+      if r.ownership_state == 'leased' then g5, m5 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local g6, m6
+      if r.ownership_state == 'lease_expired_reclaimable' then g6, m6 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk end
+      local g7, m7
+      if r.deadline_at_ms ~= nil then g7, m7 = '', int(r.deadline_at_ms) .. uuid(r.execution_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.last_mutation_at ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'tRj' else k = k + 2 s[k - 1], s[k] = 'tRj', c1 end end
+      if r.last_transition_at ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'B1t' else k = k + 2 s[k - 1], s[k] = 'B1t', c2 end end
+      if r.current_lease_id ~= nil then j = j + 1 u[j] = 'UlQ' end
+      if r.current_worker_id ~= nil then j = j + 1 u[j] = 'wDg' end
+      if r.current_worker_instance_id ~= nil then j = j + 1 u[j] = '1Qq' end
+      if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+      if r.lease_last_renewed_at ~= nil then j = j + 1 u[j] = '5lZ' end
+      if r.lease_renewal_deadline ~= nil then j = j + 1 u[j] = '6dF' end
+      if r.lease_expired_at ~= nil then j = j + 1 u[j] = 'Dom' end
+      if r.attempt_timeout_at_ms ~= nil then j = j + 1 u[j] = '7gd' end
+      if r.reserved_for ~= nil then j = j + 1 u[j] = 'una' end
+      if r.reserved_until_ms ~= nil then j = j + 1 u[j] = '2Tv' end
+      if r.current_suspension_id ~= nil then j = j + 1 u[j] = 'oYn' end
+      if r.current_waitpoint_id ~= nil then j = j + 1 u[j] = 'TKf' end
+      if r.retain_until_ms ~= c15 then if c15 == nil then j = j + 1 u[j] = 'Fjr' else k = k + 2 s[k - 1], s[k] = 'Fjr', c15 end end
+      if r.lifecycle_phase ~= 'terminal' then k = k + 2 s[k - 1], s[k] = 'ktU', 'terminal' end
+      if r.ownership_state ~= 'unowned' then j = j + 1 u[j] = 'mvo' end
+      if r.eligibility_state ~= 'not_applicable' then k = k + 2 s[k - 1], s[k] = 'sBF', 'not_applicable' end
+      if r.blocking_reason ~= 'none' then j = j + 1 u[j] = 'nDk' end
+      if r.blocking_detail ~= '' then j = j + 1 u[j] = 's1n' end
+      if r.terminal_outcome ~= 'expired' then k = k + 2 s[k - 1], s[k] = 'CrN', 'expired' end
+      if r.public_state ~= 'expired' then k = k + 2 s[k - 1], s[k] = 'dV2', 'expired' end
+      if r.attempt_state ~= 'attempt_terminal' then k = k + 2 s[k - 1], s[k] = '0m5', 'attempt_terminal' end
+      if r.failure_reason ~= 'suspension_timeout:expire' then k = k + 2 s[k - 1], s[k] = 'WVp', 'suspension_timeout:expire' end
+      if r.terminal_at_ms ~= c25 then if c25 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c25 end end
+      if r.closing_epoch ~= c26 then if c26 == nil then j = j + 1 u[j] = 'NdX' else k = k + 2 s[k - 1], s[k] = 'NdX', c26 end end
+      if r.closing_attempt_index ~= c27 then if c27 == nil then j = j + 1 u[j] = 'sl4' else k = k + 2 s[k - 1], s[k] = 'sl4', c27 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { version = r.version, last_mutation_at = r.last_mutation_at, last_transition_at = r.last_transition_at, current_lease_id = r.current_lease_id, current_worker_id = r.current_worker_id, current_worker_instance_id = r.current_worker_instance_id, lease_expires_at_ms = r.lease_expires_at_ms, lease_last_renewed_at = r.lease_last_renewed_at, lease_renewal_deadline = r.lease_renewal_deadline, lease_expired_at = r.lease_expired_at, attempt_timeout_at_ms = r.attempt_timeout_at_ms, reserved_for = r.reserved_for, reserved_until_ms = r.reserved_until_ms, current_suspension_id = r.current_suspension_id, current_waitpoint_id = r.current_waitpoint_id, retain_until_ms = r.retain_until_ms, lifecycle_phase = r.lifecycle_phase, ownership_state = r.ownership_state, eligibility_state = r.eligibility_state, blocking_reason = r.blocking_reason, blocking_detail = r.blocking_detail, terminal_outcome = r.terminal_outcome, public_state = r.public_state, attempt_state = r.attempt_state, failure_reason = r.failure_reason, terminal_at_ms = r.terminal_at_ms, closing_epoch = r.closing_epoch, closing_attempt_index = r.closing_attempt_index })
+      r.version = c0
+      r.last_mutation_at = c1
+      r.last_transition_at = c2
+      r.current_lease_id = nil
+      r.current_worker_id = nil
+      r.current_worker_instance_id = nil
+      r.lease_expires_at_ms = nil
+      r.lease_last_renewed_at = nil
+      r.lease_renewal_deadline = nil
+      r.lease_expired_at = nil
+      r.attempt_timeout_at_ms = nil
+      r.reserved_for = nil
+      r.reserved_until_ms = nil
+      r.current_suspension_id = nil
+      r.current_waitpoint_id = nil
+      r.retain_until_ms = c15
+      r.lifecycle_phase = 'terminal'
+      r.ownership_state = 'unowned'
+      r.eligibility_state = 'not_applicable'
+      r.blocking_reason = 'none'
+      r.blocking_detail = ''
+      r.terminal_outcome = 'expired'
+      r.public_state = 'expired'
+      r.attempt_state = 'attempt_terminal'
+      r.failure_reason = 'suspension_timeout:expire'
+      r.terminal_at_ms = c25
+      r.closing_epoch = c26
+      r.closing_attempt_index = c27
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local h8, o8
+      if r.retain_until_ms == nil then h8, o8 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local h9, o9
+      if r.retain_until_ms ~= nil then h9, o9 = word(r.lane_id), int(r.retain_until_ms) .. uuid(r.execution_id) .. pk end
+      change(T.ff_exec_core, pk, s, u)
+      move(I.unowned, g0, m0, h0, o0)
+      remove(I.suspended_executions, g1, m1)
+      if m2 then remove(I.held, g2, m2) end
+      if m3 then remove(I.reserved, g3, m3) end
+      if m4 then remove(I.blocked_on, g4, m4) end
+      if m5 then remove(I.leased, g5, m5) end
+      if m6 then remove(I.lost, g6, m6) end
+      if m7 then remove(I.deadline, g7, m7) end
+      if o8 then add(I.failed, h8, o8) end
+      if o9 then add(I.retained, h9, o9) end
+      n = r
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
-        local r = fetch(T.ff_attempt, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and same(r.attempt_index, n.attempt_index) then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_attempt, pk)
-        local w
-        w = copy(r)
-        local c0 = required('ended_failure', 'attempt_state')
-        local c1 = 'expired'
+      local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil and fetch(T.ff_attempt, pk)
+      if r then
         local c2 = a[5]
-        local c3 = nil
-        local c4 = 'suspension_timeout:expire'
-        w.attempt_state = c0
-        w.outcome = c1
-        w.terminal_at_ms = c2
-        w.lease_expires_at_ms = c3
-        w.failure_reason = c4
-        put(T.ff_attempt, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.attempt_state ~= 'ended_failure' then k = k + 2 s[k - 1], s[k] = '0m5', 'ended_failure' end
+        if r.outcome ~= 'expired' then k = k + 2 s[k - 1], s[k] = 'EtN', 'expired' end
+        if r.terminal_at_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c2 end end
+        if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+        if r.failure_reason ~= 'suspension_timeout:expire' then k = k + 2 s[k - 1], s[k] = 'WVp', 'suspension_timeout:expire' end
+        note_change(T.ff_attempt, pk, r, constant_1, { attempt_state = r.attempt_state, outcome = r.outcome, terminal_at_ms = r.terminal_at_ms, lease_expires_at_ms = r.lease_expires_at_ms, failure_reason = r.failure_reason })
+        r.attempt_state = 'ended_failure'
+        r.outcome = 'expired'
+        r.terminal_at_ms = c2
+        r.lease_expires_at_ms = nil
+        r.failure_reason = 'suspension_timeout:expire'
+        change(T.ff_attempt, pk, s, u)
       end
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id)
-        local r = fetch(T.ff_suspension_current, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and r.closed_at_ms == nil then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_suspension_current, pk)
-        local w
-        w = copy(r)
+      local pk = int(n.partition_key) .. uuid(n.execution_id)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and fetch(T.ff_suspension_current, pk)
+      if r and r.closed_at_ms == nil then
         local c0 = a[5]
-        local c1 = 'timed_out_expire'
         local c2 = required(plus(r.version, '1'), 'version')
-        w.closed_at_ms = c0
-        w.close_reason = c1
-        w.version = c2
-        put(T.ff_suspension_current, pk, w)
+        local g0, m0 = int(r.partition_key), int(r.suspended_at_ms) .. uuid(r.execution_id) .. pk
+        local g1, m1
+        if r.timeout_at_ms ~= nil then g1, m1 = '', int(r.timeout_at_ms) .. uuid(r.execution_id) .. pk end
+        local s, k, u, j = {}, 0, {}, 0
+        if r.closed_at_ms ~= c0 then if c0 == nil then j = j + 1 u[j] = 't4h' else k = k + 2 s[k - 1], s[k] = 't4h', c0 end end
+        if r.close_reason ~= 'timed_out_expire' then k = k + 2 s[k - 1], s[k] = 'tLj', 'timed_out_expire' end
+        if r.version ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c2 end end
+        note_change(T.ff_suspension_current, pk, r, constant_2, { closed_at_ms = r.closed_at_ms, close_reason = r.close_reason, version = r.version })
+        r.closed_at_ms = c0
+        r.close_reason = 'timed_out_expire'
+        r.version = c2
+        local h0, o0
+        if r.closed_at_ms == nil then h0, o0 = int(r.partition_key), int(r.suspended_at_ms) .. uuid(r.execution_id) .. pk end
+        local h1, o1
+        if r.closed_at_ms == nil and r.timeout_at_ms ~= nil then h1, o1 = '', int(r.timeout_at_ms) .. uuid(r.execution_id) .. pk end
+        change(T.ff_suspension_current, pk, s, u)
+        move(I.suspended, g0, m0, h0, o0)
+        move(I.suspension_timeout, g1, m1, h1, o1)
       end
     end
     do
@@ -119,44 +162,57 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_waitpoint_pending, pk)
-        local w
-        w = copy(r)
-        local c0 = required('closed', 'state')
         local c1 = a[5]
-        local c2 = 'timed_out_expire'
         local c3 = required(plus(r.version, '1'), 'version')
-        w.state = c0
-        w.closed_at_ms = c1
-        w.close_reason = c2
-        w.version = c3
-        put(T.ff_waitpoint_pending, pk, w)
+        local g0, m0
+        if r.state == 'pending' and r.expires_at_ms ~= nil then g0, m0 = '', int(r.expires_at_ms) .. uuid(r.waitpoint_id) .. pk end
+        local g1, m1 = '', int(r.created_at_ms) .. uuid(r.waitpoint_id) .. pk
+        local s, k, u, j = {}, 0, {}, 0
+        if r.state ~= 'closed' then k = k + 2 s[k - 1], s[k] = 'X27', 'closed' end
+        if r.closed_at_ms ~= c1 then if c1 == nil then j = j + 1 u[j] = 't4h' else k = k + 2 s[k - 1], s[k] = 't4h', c1 end end
+        if r.close_reason ~= 'timed_out_expire' then k = k + 2 s[k - 1], s[k] = 'tLj', 'timed_out_expire' end
+        if r.version ~= c3 then if c3 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c3 end end
+        note_change(T.ff_waitpoint_pending, pk, r, constant_3, { state = r.state, closed_at_ms = r.closed_at_ms, close_reason = r.close_reason, version = r.version })
+        r.state = 'closed'
+        r.closed_at_ms = c1
+        r.close_reason = 'timed_out_expire'
+        r.version = c3
+        change(T.ff_waitpoint_pending, pk, s, u)
+        if m0 then remove(I.waitpoint_expiry, g0, m0) end
+        remove(I.open_waitpoints, g1, m1)
       end
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id)
-        local r = fetch(T.ff_claim_grant, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) then found[#found + 1] = pk end
+      local pk = int(n.partition_key) .. uuid(n.execution_id)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and fetch(T.ff_claim_grant, pk)
+      if r then
+        erase(T.ff_claim_grant, pk)
       end
-      for _, pk in ipairs(found) do put(T.ff_claim_grant, pk, false) end
     end
     do
-      local row = {
-        event_id = next_number(T.ff_completion_event),
-        execution_id = required(n.execution_id, 'execution_id'),
-        flow_id = n.flow_id,
-        outcome = required('expired', 'outcome'),
-        occurred_at_ms = required(a[5], 'occurred_at_ms'),
-        committed_at_ms = required(now(), 'committed_at_ms'),
-        partition_key = required(n.partition_key, 'partition_key'),
-        namespace = n.namespace,
-        instance_tag = n.instance_tag,
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_completion_event, pk, row, 5)
+      local v_event_id = next_number(T.ff_completion_event)
+      local v_execution_id = required(n.execution_id, 'execution_id')
+      local v_flow_id = n.flow_id
+      local v_occurred_at_ms = required(a[5], 'occurred_at_ms')
+      local v_committed_at_ms = required(time, 'committed_at_ms')
+      local v_partition_key = required(n.partition_key, 'partition_key')
+      local v_namespace = n.namespace
+      local v_instance_tag = n.instance_tag
+      local pk = int(v_event_id)
+      local h0, o0
+      if v_flow_id ~= nil then h0, o0 = '', int(v_committed_at_ms) .. int(v_event_id) .. pk end
+      local h1, o1 = uuid(v_execution_id), int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, '6Pr', v_execution_id, 'EtN', 'expired', 'fwj', v_occurred_at_ms }, 8
+      if v_flow_id ~= nil then k = k + 2 s[k - 1], s[k] = 'vkT', v_flow_id end
+      if v_committed_at_ms ~= '0' then k = k + 2 s[k - 1], s[k] = '49B', v_committed_at_ms end
+      if v_partition_key ~= '0' then k = k + 2 s[k - 1], s[k] = 'WYb', v_partition_key end
+      if v_namespace ~= nil then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      if v_instance_tag ~= nil then k = k + 2 s[k - 1], s[k] = '9zg', v_instance_tag end
+      make(T.ff_completion_event, pk, s)
+      if o0 then add(I.undispatched, h0, o0) end
+      add(I.completion_events_of, h1, o1)
     end
-    wake('ff_completion_event', '', nil, '')
-    return row_answer(0, {  })
+    wake('ff_completion_event', '', '', '')
+    return { 1 }
   end,
 }

@@ -1,18 +1,20 @@
 -- tag_signals(partition_key, waitpoint_id, version, suspension_id)
+local constant_0 = { 'version' }
+local constant_1 = { 'suspension_id' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_waitpoint_pending, pk)
       if not (r and same(r.version, a[4])) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
       local c0 = required(plus(r.version, '1'), 'version')
-      w.version = c0
-      put(T.ff_waitpoint_pending, pk, w)
-      n = w
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      note_change(T.ff_waitpoint_pending, pk, r, constant_0, { version = r.version })
+      r.version = c0
+      change(T.ff_waitpoint_pending, pk, s, u)
+      n = r
     end
     do
       local found = {}
@@ -21,13 +23,14 @@ return {
       end
       for _, pk in ipairs(found) do
         local r = fetch(T.ff_signal, pk)
-        local w
-        w = copy(r)
         local c0 = a[5]
-        w.suspension_id = c0
-        put(T.ff_signal, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.suspension_id ~= c0 then if c0 == nil then j = j + 1 u[j] = 'OA3' else k = k + 2 s[k - 1], s[k] = 'OA3', c0 end end
+        note_change(T.ff_signal, pk, r, constant_1, { suspension_id = r.suspension_id })
+        r.suspension_id = c0
+        change(T.ff_signal, pk, s, u)
       end
     end
-    return row_answer(0, {  })
+    return { 1 }
   end,
 }

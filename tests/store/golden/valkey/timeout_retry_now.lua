@@ -1,116 +1,179 @@
 -- timeout_retry_now(partition_key, execution_id, version, reason, attempt_index, next_policy, category, lease_id, worker_instance_id)
+local constant_0 = { 'version', 'last_mutation_at', 'last_transition_at', 'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at_ms', 'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'attempt_timeout_at_ms', 'failure_reason', 'last_failure_message', 'attempt_state', 'retry_count', 'current_attempt_id', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_attempt_policy', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome', 'public_state', 'delay_until_ms' }
+local constant_1 = { 'attempt_state', 'outcome', 'terminal_at_ms', 'lease_expires_at_ms', 'failure_reason', 'failure_category' }
 return {
   run = function(a)
-    local b, n = {}, {}
+    local time, b, n = now()
     do
       local pk = int(a[2]) .. uuid(a[3])
       local r = fetch(T.ff_exec_core, pk)
-      if not (r and same(r.version, a[4]) and same(r.ownership_state, 'leased')) then refuse(0) end
-      b = r
-      local w
-      w = copy(r)
+      if not (r and same(r.version, a[4]) and r.ownership_state == 'leased') then refuse(0) end
       local c0 = required(plus(r.version, '1'), 'version')
-      local c1 = required(now(), 'last_mutation_at')
-      local c2 = required(now(), 'last_transition_at')
-      local c3 = nil
-      local c4 = nil
-      local c5 = nil
-      local c6 = nil
-      local c7 = nil
-      local c8 = nil
-      local c9 = nil
-      local c10 = nil
+      local c1 = required(time, 'last_mutation_at')
+      local c2 = required(time, 'last_transition_at')
       local c11 = a[5]
       local c12 = a[5]
-      local c13 = required('pending_retry_attempt', 'attempt_state')
       local c14 = required(plus(r.retry_count, '1'), 'retry_count')
-      local c15 = nil
       local c16 = a[5]
       local c17 = a[6]
       local c18 = a[7]
-      local c19 = required('runnable', 'lifecycle_phase')
-      local c20 = required('unowned', 'ownership_state')
-      local c21 = required('eligible_now', 'eligibility_state')
-      local c22 = required('waiting_for_worker', 'blocking_reason')
-      local c23 = required('', 'blocking_detail')
-      local c24 = required('none', 'terminal_outcome')
-      local c25 = required('waiting', 'public_state')
-      local c26 = now()
-      w.version = c0
-      w.last_mutation_at = c1
-      w.last_transition_at = c2
-      w.current_lease_id = c3
-      w.current_worker_id = c4
-      w.current_worker_instance_id = c5
-      w.lease_expires_at_ms = c6
-      w.lease_last_renewed_at = c7
-      w.lease_renewal_deadline = c8
-      w.lease_expired_at = c9
-      w.attempt_timeout_at_ms = c10
-      w.failure_reason = c11
-      w.last_failure_message = c12
-      w.attempt_state = c13
-      w.retry_count = c14
-      w.current_attempt_id = c15
-      w.pending_retry_reason = c16
-      w.pending_previous_attempt_index = c17
-      w.pending_attempt_policy = c18
-      w.lifecycle_phase = c19
-      w.ownership_state = c20
-      w.eligibility_state = c21
-      w.blocking_reason = c22
-      w.blocking_detail = c23
-      w.terminal_outcome = c24
-      w.public_state = c25
-      w.delay_until_ms = c26
-      put(T.ff_exec_core, pk, w)
-      n = w
+      local c26 = time
+      local g1, m1
+      if r.lifecycle_phase == 'suspended' then g1, m1 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g2, m2
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'eligible_now' then g2, m2 = word(r.lane_id) .. word(r.namespace) .. word(r.gate), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g3, m3
+      if r.quota_policy_id ~= nil then g3, m3 = uuid(r.quota_policy_id), uuid(r.execution_id) .. pk end
+      local g4, m4
+      if (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') and r.blocked_on ~= nil then g4, m4 = word(r.blocked_on), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk end
+      local g5, m5
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'not_eligible_until_time' then g5, m5 = '', int(r.delay_until_ms) .. uuid(r.execution_id) .. pk end
+      local g6, m6 = '', int(r.lease_expires_at_ms) .. uuid(r.execution_id) .. pk
+      local g7, m7
+      if r.attempt_timeout_at_ms ~= nil and r.lifecycle_phase == 'active' then g7, m7 = '', int(r.attempt_timeout_at_ms) .. uuid(r.execution_id) .. pk end
+      local g8, m8
+      if r.deadline_at_ms ~= nil and (r.lifecycle_phase == 'submitted' or r.lifecycle_phase == 'runnable' or r.lifecycle_phase == 'active' or r.lifecycle_phase == 'suspended') then g8, m8 = '', int(r.deadline_at_ms) .. uuid(r.execution_id) .. pk end
+      local g9, m9
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_route' then g9, m9 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g10, m10
+      if r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_budget' or r.eligibility_state == 'blocked_by_quota') then g10, m10 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g11, m11
+      if r.lifecycle_phase == 'runnable' and (r.eligibility_state == 'blocked_by_operator' or r.eligibility_state == 'blocked_by_lane_state') then g11, m11 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local g12, m12
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'failed') and (r.terminal_outcome ~= nil and r.terminal_outcome ~= 'expired') then g12, m12 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local g13, m13
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms == nil and (r.terminal_outcome == 'failed' or r.terminal_outcome == 'expired') then g13, m13 = word(r.lane_id), int(r.terminal_at_ms) .. uuid(r.execution_id) .. pk end
+      local g14, m14
+      if (r.lifecycle_phase == 'terminal' or r.lifecycle_phase == 'cancelled') and r.retain_until_ms ~= nil then g14, m14 = word(r.lane_id), int(r.retain_until_ms) .. uuid(r.execution_id) .. pk end
+      local g15, m15
+      if r.lifecycle_phase == 'runnable' and r.eligibility_state == 'blocked_by_dependencies' then g15, m15 = '', int(r.last_transition_at) .. uuid(r.execution_id) .. pk end
+      local s, k, u, j = {}, 0, {}, 0
+      if r.version ~= c0 then if c0 == '0' then j = j + 1 u[j] = 'zQs' else k = k + 2 s[k - 1], s[k] = 'zQs', c0 end end
+      if r.last_mutation_at ~= c1 then if c1 == '0' then j = j + 1 u[j] = 'tRj' else k = k + 2 s[k - 1], s[k] = 'tRj', c1 end end
+      if r.last_transition_at ~= c2 then if c2 == '0' then j = j + 1 u[j] = 'B1t' else k = k + 2 s[k - 1], s[k] = 'B1t', c2 end end
+      if r.current_lease_id ~= nil then j = j + 1 u[j] = 'UlQ' end
+      if r.current_worker_id ~= nil then j = j + 1 u[j] = 'wDg' end
+      if r.current_worker_instance_id ~= nil then j = j + 1 u[j] = '1Qq' end
+      if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+      if r.lease_last_renewed_at ~= nil then j = j + 1 u[j] = '5lZ' end
+      if r.lease_renewal_deadline ~= nil then j = j + 1 u[j] = '6dF' end
+      if r.lease_expired_at ~= nil then j = j + 1 u[j] = 'Dom' end
+      if r.attempt_timeout_at_ms ~= nil then j = j + 1 u[j] = '7gd' end
+      if r.failure_reason ~= c11 then if c11 == nil then j = j + 1 u[j] = 'WVp' else k = k + 2 s[k - 1], s[k] = 'WVp', c11 end end
+      if r.last_failure_message ~= c12 then if c12 == nil then j = j + 1 u[j] = 'gZ1' else k = k + 2 s[k - 1], s[k] = 'gZ1', c12 end end
+      if r.attempt_state ~= 'pending_retry_attempt' then k = k + 2 s[k - 1], s[k] = '0m5', 'pending_retry_attempt' end
+      if r.retry_count ~= c14 then if c14 == '0' then j = j + 1 u[j] = 'R5i' else k = k + 2 s[k - 1], s[k] = 'R5i', c14 end end
+      if r.current_attempt_id ~= nil then j = j + 1 u[j] = 'vdb' end
+      if r.pending_retry_reason ~= c16 then if c16 == nil then j = j + 1 u[j] = 'fwR' else k = k + 2 s[k - 1], s[k] = 'fwR', c16 end end
+      if r.pending_previous_attempt_index ~= c17 then if c17 == nil then j = j + 1 u[j] = 'rK7' else k = k + 2 s[k - 1], s[k] = 'rK7', c17 end end
+      if r.pending_attempt_policy ~= c18 then if c18 == nil then j = j + 1 u[j] = 'bLi' else k = k + 2 s[k - 1], s[k] = 'bLi', c18 end end
+      if r.lifecycle_phase ~= 'runnable' then k = k + 2 s[k - 1], s[k] = 'ktU', 'runnable' end
+      if r.ownership_state ~= 'unowned' then j = j + 1 u[j] = 'mvo' end
+      if r.eligibility_state ~= 'eligible_now' then k = k + 2 s[k - 1], s[k] = 'sBF', 'eligible_now' end
+      if r.blocking_reason ~= 'waiting_for_worker' then k = k + 2 s[k - 1], s[k] = 'nDk', 'waiting_for_worker' end
+      if r.blocking_detail ~= '' then j = j + 1 u[j] = 's1n' end
+      if r.terminal_outcome ~= 'none' then j = j + 1 u[j] = 'CrN' end
+      if r.public_state ~= 'waiting' then k = k + 2 s[k - 1], s[k] = 'dV2', 'waiting' end
+      if r.delay_until_ms ~= c26 then if c26 == nil then j = j + 1 u[j] = 'Nsm' else k = k + 2 s[k - 1], s[k] = 'Nsm', c26 end end
+      note_change(T.ff_exec_core, pk, r, constant_0, { version = r.version, last_mutation_at = r.last_mutation_at, last_transition_at = r.last_transition_at, current_lease_id = r.current_lease_id, current_worker_id = r.current_worker_id, current_worker_instance_id = r.current_worker_instance_id, lease_expires_at_ms = r.lease_expires_at_ms, lease_last_renewed_at = r.lease_last_renewed_at, lease_renewal_deadline = r.lease_renewal_deadline, lease_expired_at = r.lease_expired_at, attempt_timeout_at_ms = r.attempt_timeout_at_ms, failure_reason = r.failure_reason, last_failure_message = r.last_failure_message, attempt_state = r.attempt_state, retry_count = r.retry_count, current_attempt_id = r.current_attempt_id, pending_retry_reason = r.pending_retry_reason, pending_previous_attempt_index = r.pending_previous_attempt_index, pending_attempt_policy = r.pending_attempt_policy, lifecycle_phase = r.lifecycle_phase, ownership_state = r.ownership_state, eligibility_state = r.eligibility_state, blocking_reason = r.blocking_reason, blocking_detail = r.blocking_detail, terminal_outcome = r.terminal_outcome, public_state = r.public_state, delay_until_ms = r.delay_until_ms })
+      r.version = c0
+      r.last_mutation_at = c1
+      r.last_transition_at = c2
+      r.current_lease_id = nil
+      r.current_worker_id = nil
+      r.current_worker_instance_id = nil
+      r.lease_expires_at_ms = nil
+      r.lease_last_renewed_at = nil
+      r.lease_renewal_deadline = nil
+      r.lease_expired_at = nil
+      r.attempt_timeout_at_ms = nil
+      r.failure_reason = c11
+      r.last_failure_message = c12
+      r.attempt_state = 'pending_retry_attempt'
+      r.retry_count = c14
+      r.current_attempt_id = nil
+      r.pending_retry_reason = c16
+      r.pending_previous_attempt_index = c17
+      r.pending_attempt_policy = c18
+      r.lifecycle_phase = 'runnable'
+      r.ownership_state = 'unowned'
+      r.eligibility_state = 'eligible_now'
+      r.blocking_reason = 'waiting_for_worker'
+      r.blocking_detail = ''
+      r.terminal_outcome = 'none'
+      r.public_state = 'waiting'
+      r.delay_until_ms = c26
+      local h0, o0 = '', int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local h2, o2 = word(r.lane_id) .. word(r.namespace) .. word(r.gate), int_desc(r.priority) .. int(r.created_at_ms) .. uuid(r.execution_id) .. pk
+      local h8, o8
+      if r.deadline_at_ms ~= nil then h8, o8 = '', int(r.deadline_at_ms) .. uuid(r.execution_id) .. pk end
+      change(T.ff_exec_core, pk, s, u)
+      add(I.unowned, h0, o0)
+      if m1 then remove(I.suspended_executions, g1, m1) end
+      move(I.ready, g2, m2, h2, o2)
+      if m3 then remove(I.held, g3, m3) end
+      if m4 then remove(I.blocked_on, g4, m4) end
+      if m5 then remove(I.delayed, g5, m5) end
+      remove(I.leased, g6, m6)
+      if m7 then remove(I.attempt_timeout, g7, m7) end
+      move(I.deadline, g8, m8, h8, o8)
+      if m9 then remove(I.routed, g9, m9) end
+      if m10 then remove(I.limited, g10, m10) end
+      if m11 then remove(I.blocked, g11, m11) end
+      if m12 then remove(I.ended, g12, m12) end
+      if m13 then remove(I.failed, g13, m13) end
+      if m14 then remove(I.retained, g14, m14) end
+      if m15 then remove(I.dependent, g15, m15) end
+      n = r
     end
     do
-      local found = {}
-      if n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil then
-        local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
-        local r = fetch(T.ff_attempt, pk)
-        if r and same(r.partition_key, n.partition_key) and same(r.execution_id, n.execution_id) and same(r.attempt_index, n.attempt_index) then found[#found + 1] = pk end
-      end
-      for _, pk in ipairs(found) do
-        local r = fetch(T.ff_attempt, pk)
-        local w
-        w = copy(r)
-        local c0 = required('ended_failure', 'attempt_state')
-        local c1 = 'retry'
-        local c2 = now()
-        local c3 = nil
+      local pk = int(n.partition_key) .. uuid(n.execution_id) .. int(n.attempt_index)
+      local r = n.partition_key ~= nil and n.execution_id ~= nil and n.attempt_index ~= nil and fetch(T.ff_attempt, pk)
+      if r then
+        local c2 = time
         local c4 = a[5]
         local c5 = a[8]
-        w.attempt_state = c0
-        w.outcome = c1
-        w.terminal_at_ms = c2
-        w.lease_expires_at_ms = c3
-        w.failure_reason = c4
-        w.failure_category = c5
-        put(T.ff_attempt, pk, w)
+        local s, k, u, j = {}, 0, {}, 0
+        if r.attempt_state ~= 'ended_failure' then k = k + 2 s[k - 1], s[k] = '0m5', 'ended_failure' end
+        if r.outcome ~= 'retry' then k = k + 2 s[k - 1], s[k] = 'EtN', 'retry' end
+        if r.terminal_at_ms ~= c2 then if c2 == nil then j = j + 1 u[j] = 'Xv6' else k = k + 2 s[k - 1], s[k] = 'Xv6', c2 end end
+        if r.lease_expires_at_ms ~= nil then j = j + 1 u[j] = 'nWb' end
+        if r.failure_reason ~= c4 then if c4 == nil then j = j + 1 u[j] = 'WVp' else k = k + 2 s[k - 1], s[k] = 'WVp', c4 end end
+        if r.failure_category ~= c5 then if c5 == nil then j = j + 1 u[j] = 'Ekd' else k = k + 2 s[k - 1], s[k] = 'Ekd', c5 end end
+        note_change(T.ff_attempt, pk, r, constant_1, { attempt_state = r.attempt_state, outcome = r.outcome, terminal_at_ms = r.terminal_at_ms, lease_expires_at_ms = r.lease_expires_at_ms, failure_reason = r.failure_reason, failure_category = r.failure_category })
+        r.attempt_state = 'ended_failure'
+        r.outcome = 'retry'
+        r.terminal_at_ms = c2
+        r.lease_expires_at_ms = nil
+        r.failure_reason = c4
+        r.failure_category = c5
+        change(T.ff_attempt, pk, s, u)
       end
     end
     do
-      local row = {
-        event_id = next_number(T.ff_lease_event),
-        execution_id = required(n.execution_id, 'execution_id'),
-        lease_id = a[9],
-        lease_epoch = n.lease_epoch,
-        worker_instance_id = a[10],
-        event_type = required('revoked', 'event_type'),
-        reason = 'retry',
-        occurred_at_ms = required(now(), 'occurred_at_ms'),
-        partition_key = required(n.partition_key, 'partition_key'),
-        namespace = n.namespace,
-        instance_tag = n.instance_tag,
-      }
-      local pk = int(row.event_id)
-      insert(T.ff_lease_event, pk, row, 2)
+      local v_event_id = next_number(T.ff_lease_event)
+      local v_execution_id = required(n.execution_id, 'execution_id')
+      local v_lease_id = a[9]
+      local v_lease_epoch = n.lease_epoch
+      local v_worker_instance_id = a[10]
+      local v_occurred_at_ms = required(time, 'occurred_at_ms')
+      local v_partition_key = required(n.partition_key, 'partition_key')
+      local v_namespace = n.namespace
+      local v_instance_tag = n.instance_tag
+      local pk = int(v_event_id)
+      local h0, o0 = uuid(v_execution_id), int(v_event_id) .. pk
+      local s, k = { 'jmR', v_event_id, '6Pr', v_execution_id, 'clW', 'revoked', 'UK4', 'retry', 'fwj', v_occurred_at_ms }, 10
+      if v_lease_id ~= nil then k = k + 2 s[k - 1], s[k] = 'wg5', v_lease_id end
+      if v_lease_epoch ~= nil then k = k + 2 s[k - 1], s[k] = 'BCm', v_lease_epoch end
+      if v_worker_instance_id ~= nil then k = k + 2 s[k - 1], s[k] = 'qqT', v_worker_instance_id end
+      if v_partition_key ~= '0' then k = k + 2 s[k - 1], s[k] = 'WYb', v_partition_key end
+      if v_namespace ~= nil then k = k + 2 s[k - 1], s[k] = 'CG9', v_namespace end
+      if v_instance_tag ~= nil then k = k + 2 s[k - 1], s[k] = '9zg', v_instance_tag end
+      make(T.ff_lease_event, pk, s)
+      add(I.lease_events_of, h0, o0)
     end
-    wake('ff_lease_event', '', nil, '')
+    wake('ff_lease_event', '', '', '')
     wake('ready', 's', n.lane_id, '')
-    return row_answer(2, { n.delay_until_ms, n.total_attempt_count })
+    return { 1, n.delay_until_ms or false, n.total_attempt_count or false }
   end,
 }

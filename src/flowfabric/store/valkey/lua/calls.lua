@@ -2,25 +2,29 @@
 
 local function refuse(step) error({ step = step }) end
 
-local function insert(t, pk, row, step)
-  if fetch(t, pk) then refuse(step) end
-  put(t, pk, setmetatable(row, t.defaults))
-  return row
+local function wake(topic, kind, key, at)
+  if at == nil then return end
+  if key == nil then kind, key = '', '' end
+  local name = topic .. '\0' .. kind .. key .. '\0' .. at
+  if rung[name] then return end
+  rung[name] = true
+  told[#told + 1] = { topic, kind, key, at, name }
 end
 
-local function wake(topic, kind, key, at)
-  if at == '' or (kind == '' or key ~= nil) then
-    wakes[table.concat({ topic, kind or '', key or '', at or '' }, '\0')] =
-      { topic, kind or '', key or '', at or '' }
-  end
-end
+local TRIMMED = { 'event_id' }
 
 local function trim(channel, number)
   local t = T.ff_outbox_trim
   local pk = channel .. '\0'
   local row = fetch(t, pk)
   if row and not less(row.event_id, number) then return end
-  put(t, pk, setmetatable({ channel = channel, event_id = number }, t.defaults))
+  if row then
+    note_change(t, pk, row, TRIMMED, { event_id = row.event_id })
+    row.event_id = number
+    change(t, pk, fields_of(t, TRIMMED, row))
+  else
+    make(t, pk, { t.codes.channel, channel, t.codes.event_id, number })
+  end
 end
 
 -- Calls
@@ -28,7 +32,9 @@ end
 local function begin(prefix, now)
   call, floor, byte, char, sub = redis.call, math.floor, string.byte, string.char, string.sub
   P = prefix .. ':'
-  rows, stored, dirty, journal, numbers, warm, wakes, drawn = {}, {}, {}, {}, {}, {}, {}, 0
+  rows, warm, undo, late, ints, listed = {}, {}, {}, {}, {}, {}
+  numbers, stored_numbers = {}, {}
+  told, rung, drawn = {}, {}, 0
   if now then
     NOW = now
   else
@@ -39,106 +45,111 @@ local function begin(prefix, now)
   end
 end
 
-local function attempt(run)
-  local mark = #journal
-  local kept = wakes
-  wakes = setmetatable({}, { __index = kept })
-  local done, answer = pcall(run)
-  if done then
-    for name, each in pairs(wakes) do kept[name] = each end
-    wakes = kept
-    return answer
+local function silence(mark)
+  for at = #told, mark + 1, -1 do
+    rung[told[at][5]] = nil
+    told[at] = nil
   end
-  wakes = kept
-  roll_back(mark)
+end
+
+local function failure(answer)
   if type(answer) == 'table' and answer.step then return { 0, answer.step } end
   if type(answer) == 'table' then answer = answer[1] or answer.err end
   return { 2, tostring(answer) }
 end
 
-local function row_answer(count, values)
-  local answer = { 1 }
-  for i = 1, count do
-    local value = values[i]
-    if value == nil then value = false end
-    answer[i + 1] = value
+-- The answer of a function, or what refused it, when nothing of it is left
+local function attempt(run, a, b)
+  local heard = #told
+  local done, answer = pcall(run, a, b)
+  if done then
+    keep()
+    return answer
   end
-  return answer
+  roll_back(0)
+  silence(heard)
+  return failure(answer)
 end
 
 -- Forms arrive as source with the first plan that needs them, and stay until the server forgets
 -- its functions.
 
-local HEADER = 'local T, I, now, fetch, whole, put, copy, insert, refuse, next_number, trim, wake, '
-  .. 'row_answer, required, same, differs, less, up_to, plus, minus, until_, either, once, text, '
-  .. 'fresh, contains, covered, int, int_desc, uuid, word, each_row, each_of_table = ...\n'
+local HEADER = 'local T, I, now, fetch, whole, exists, make, large_value, note_change, change, '
+  .. 'erase, add, remove, move, refuse, next_number, trim, wake, required, same, differs, less, '
+  .. 'up_to, plus, minus, until_, either, text, fresh, contains, covered, int, int_desc, uuid, '
+  .. 'word, each_row, each_of_table = ...\n'
 
 local function now() return NOW end
 
 local function compile(name, source)
   local chunk, problem = loadstring(HEADER .. source, name)
   if not chunk then error(problem) end
-  F[name] = chunk(T, I, now, fetch, whole, put, copy, insert, refuse, next_number, trim, wake,
-    row_answer, required, same, differs, less, up_to, plus, minus, until_, either, once, text,
-    fresh, contains, covered, int, int_desc, uuid, word, each_row, each_of_table)
+  F[name] = chunk(T, I, now, fetch, whole, exists, make, large_value, note_change, change,
+    erase, add, remove, move, refuse, next_number, trim, wake, required, same, differs, less,
+    up_to, plus, minus, until_, either, text, fresh, contains, covered, int, int_desc, uuid,
+    word, each_row, each_of_table)
 end
 
-local function is_unknown(request)
-  for name, source in pairs(request[7] or {}) do
+-- The forms of a call by their numbers in it; nothing when one of them is not known
+local function forms_of(names, sources)
+  for name, source in pairs(sources or {}) do
     if not F[name] then compile(name, source) end
   end
-  for _, plan in ipairs(request[4]) do
-    if not F[plan[1]] then return true end
+  local found = {}
+  for number, name in pairs(names) do
+    found[number] = F[name]
+    if not found[number] then return nil end
   end
-  for _, wanted in ipairs(request[5]) do
-    if not F[wanted[1]] then return true end
+  return found
+end
+
+-- All plans and sweeps of a unit, or none
+local function together(forms, unit)
+  local refused
+  local swept = {}
+  local function run_all()
+    local answer
+    for at, plan in ipairs(unit[2]) do
+      refused = at - 1
+      answer = forms[plan[1]].run(plan)
+    end
+    refused = nil
+    for at, wanted in ipairs(unit[3]) do
+      swept[at] = forms[wanted[1][1]].sweep(wanted[1], wanted[2])
+    end
+    return answer or { 1 }
   end
-  return false
+  local answer = attempt(run_all)
+  if refused and answer[1] == 0 then answer[3] = refused end
+  return { { answer }, swept }
+end
+
+local function each_alone(forms, unit)
+  local answers, swept = {}, {}
+  for at, plan in ipairs(unit[2]) do answers[at] = attempt(forms[plan[1]].run, plan) end
+  for at, wanted in ipairs(unit[3]) do
+    swept[at] = attempt(forms[wanted[1][1]].sweep, wanted[1], wanted[2])
+  end
+  return { answers, swept }
 end
 
 local function commit(keys, args)
   local request = cmsgpack.unpack(args[1])
-  if is_unknown(request) then return 'NOFORM' end
-  local mode, plans, sweeps, token = request[1], request[4], request[5], request[6]
-  begin(keys[1], request[2])
-  seed = request[3]
-  local answers, swept = {}, {}
-  local function run(plan)
-    return F[plan[1]].run(plan)
+  local token = request[3]
+  local forms = forms_of(request[4], request[6])
+  if not forms then return 'NOFORM' end
+  begin(keys[1], request[1])
+  seed = request[2]
+  local found = {}
+  for at, unit in ipairs(request[5]) do
+    found[at] = (unit[1] == 'each' and each_alone or together)(forms, unit)
   end
-  if mode == 'each' then
-    for at, plan in ipairs(plans) do
-      answers[at] = attempt(function() return run(plan) end)
-    end
-    for at, wanted in ipairs(sweeps) do
-      swept[at] = attempt(function() return F[wanted[1]].sweep(wanted[2], wanted[3]) end)
-    end
-  else
-    local refused
-    local whole_answer = attempt(function()
-      local answer
-      for at, plan in ipairs(plans) do
-        local mark = at
-        local done, found = pcall(run, plan)
-        if not done then
-          if type(found) == 'table' and found.step then refused = mark end
-          error(found)
-        end
-        answer = found
-      end
-      for at, wanted in ipairs(sweeps) do
-        swept[at] = F[wanted[1]].sweep(wanted[2], wanted[3])
-      end
-      return answer or { 1 }
-    end)
-    if refused and whole_answer[1] == 0 then whole_answer[3] = refused - 1 end
-    answers[1] = whole_answer
+  for code, last in pairs(numbers) do
+    if last ~= stored_numbers[code] then call('SET', P .. 'N' .. code, digits(last)) end
   end
-  flush()
   call('SET', P .. 'T', NOW)
-  local told = {}
-  for _, each in pairs(wakes) do told[#told + 1] = each end
+  for _, each in ipairs(told) do each[5] = nil end
   if #told > 0 then call('PUBLISH', P .. 'W', cmsgpack.pack({ token, told })) end
-  return { NOW, answers, swept, told }
+  return { NOW, found, told }
 end
 

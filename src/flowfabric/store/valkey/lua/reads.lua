@@ -26,7 +26,7 @@ local function scan(read, found)
     found[#found + 1] = shown(ix.t, pk, columns)
     count = count + 1
     return count >= limit
-  end)
+  end, limit)
 end
 
 local READS = {

@@ -28,7 +28,12 @@ local NOTHING = '\255\255\255\255\255\255\255\255' -- behind all numbers
 
 local function int(text)
   if text == nil then return NOTHING end
-  return struct.pack('>I4I4', halves(text))
+  local known = ints[text]
+  if not known then
+    known = struct.pack('>I4I4', halves(text))
+    ints[text] = known
+  end
+  return known
 end
 
 local function int_desc(text)
@@ -115,11 +120,6 @@ local function either(holds, a, b)
   return b
 end
 
-local function once(own, value)
-  if own == nil then return value end
-  return own
-end
-
 local function text(count, ...)
   local parts = { ... }
   for i = 1, count do
@@ -132,10 +132,10 @@ end
 local function fresh()
   drawn = drawn + 1
   local hex = redis.sha1hex(seed .. drawn)
-  local bytes = { string.gsub(sub(hex, 1, 32), '%x%x', function(pair) return char(tonumber(pair, 16)) end) }
-  local id = bytes[1]
-  local seventh, ninth = byte(id, 7) % 16 + 64, byte(id, 9) % 64 + 128
-  return sub(id, 1, 6) .. char(seventh) .. sub(id, 8, 8) .. char(ninth) .. sub(id, 10)
+  local first, second = tonumber(sub(hex, 1, 8), 16), tonumber(sub(hex, 9, 16), 16)
+  local third, fourth = tonumber(sub(hex, 17, 24), 16), tonumber(sub(hex, 25, 32), 16)
+  second = second - second % 65536 + 16384 + second % 4096 -- version 4
+  return struct.pack('>I4I4I4I4', first, second, third % 1073741824 + HIGH, fourth)
 end
 
 local function contains(list, value)
