@@ -63,20 +63,9 @@ _PG_COUNTERS = {
         "expired_epoch",
         "pending_previous_attempt_index",
         "progress_pct",
-    ),
-    "ff_attempt": (
-        "partition_key",
-        "attempt_index",
-        "lease_epoch",
-        "previous_attempt_index",
-        "replayed_from_attempt_index",
-    ),
-    "ff_lease_event": ("partition_key", "lease_epoch"),
-    **dict.fromkeys(
-        ("ff_completion_event", "ff_operator_event", "ff_signal_event"), ("partition_key",)
-    ),
+    )
 }
-"""Columns that hold no more than 2^31: half as wide in the rows that most operations write."""
+"""Columns that hold no more than 2^31: half as wide in the row that every operation writes."""
 _PG_CONSTANT = {
     "ff_exec_core": {
         *("created_at_ms", "flow_id", "quota_policy_id", "deadline_at_ms", "attempt_timeout_ms"),
