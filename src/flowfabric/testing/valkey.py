@@ -47,7 +47,7 @@ class ValkeyServer:
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1.0) as link:
                 link.sendall(b"PING\r\n")
-                return link.recv(16).startswith(b"+PONG")
+                return link.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
 
