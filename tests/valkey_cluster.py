@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -111,6 +113,16 @@ class Node:
     def until(self, holds: Callable[[], bool], what: str) -> None:
         until(holds, f"node {self.port}: {what}\n{self.log()}")
 
+    @property
+    def has_replica(self) -> bool:
+        found = self.facts("INFO", "replication")
+        return found.get("role") == "master" and "state=online" in found.get("slave0", "")
+
+    def promote(self, how: str) -> None:
+        """`FORCE` has the votes of the other primaries, `TAKEOVER` does without."""
+        self.told("CLUSTER", "FAILOVER", how)
+        self.until(lambda: self.is_primary, "is promoted")
+
     def log(self) -> str:
         path = self._folder / "log"
         return path.read_text(errors="replace")[-1_500:] if path.exists() else ""
@@ -169,23 +181,68 @@ class Cluster:
         return holds
 
     def settle(self) -> None:
-        """Returns when every running node knows all slots, and each replica follows."""
+        """Returns when every node knows all slots, and each primary has a replica that follows."""
 
         def holds() -> bool:
-            running = [node for node in self.nodes if node.is_running]
-            for node in running:
-                if node.facts("CLUSTER", "INFO").get("cluster_state") != "ok":
-                    return False
-            return all(node.is_primary or node.follows for node in running)
+            states = [node.facts("CLUSTER", "INFO").get("cluster_state") for node in self.nodes]
+            followers = [node for node in self.nodes if node.follows]
+            primaries = [node for node in self.nodes if node.has_replica]
+            whole = len(followers) == len(primaries) == PRIMARIES
+            return whole and set(states) == {"ok"}
 
-        until(holds, "the cluster settles: " + str(self.nodes[0].told("CLUSTER", "NODES")))
+        until(holds, "the cluster settles")
 
     def owner(self, cell: str) -> Node:
-        slot = int(self.nodes_up()[0].ask("CLUSTER", "KEYSLOT", f"{{{cell}}}"))
+        slot = self.slot_of(cell)
         for start, end, primary, *_ in self.nodes_up()[0].ask("CLUSTER", "SLOTS"):
             if start <= slot <= end:
                 return next(n for n in self.nodes if n.port == primary[1])
         raise AssertionError(f"no node has slot {slot}")
+
+    def replica_of(self, node: Node) -> Node:
+        name = node.name
+        found = self.nodes_up()[0].ask("CLUSTER", "NODES").splitlines()
+        port = next(
+            int(re.split("[:@]", line.split()[1])[1]) for line in found if line.split()[3] == name
+        )
+        return next(each for each in self.nodes if each.port == port)
+
+    def slot_of(self, cell: str) -> int:
+        return int(self.nodes_up()[0].ask("CLUSTER", "KEYSLOT", f"{{{cell}}}"))
+
+    def other_primary(self, node: Node) -> Node:
+        return next(each for each in self.nodes if each.is_primary and each is not node)
+
+    def move(self, cell: str) -> None:
+        """Moves the slot as a whole, which Valkey 9 can."""
+        slot, source = self.slot_of(cell), self.owner(cell)
+        target = self.other_primary(source)
+        source.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.name)
+        until(lambda: self.owner(cell) is target, f"slot {slot} moves: {source.log()}")
+
+    @contextmanager
+    def moving(self, cell: str) -> Iterator[tuple[Node, Node]]:
+        """The slot moves key by key meanwhile, as in Valkey 8."""
+        slot, source = self.slot_of(cell), self.owner(cell)
+        target = self.other_primary(source)
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.name)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.name)
+        yield source, target
+        for node in (target, source, *(each for each in self.nodes if each.is_primary)):
+            node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.name)
+
+    def move_keys(self, source: Node, target: Node, cell: str, *, at_most: int = 0) -> None:
+        slot, moved = self.slot_of(cell), 0
+        with Valkey(port=source.port) as client:
+            client.response_callbacks.clear()  # they would decode the names
+            while names := client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, at_most or 100):
+                done = client.execute_command(
+                    "MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *names
+                )
+                assert done == b"OK", done
+                moved += len(names)
+                if at_most and moved >= at_most:
+                    return
 
     def nodes_up(self) -> list[Node]:
         return [node for node in self.nodes if node.is_running]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from glide import (
     LogLevel,
     NodeAddress,
     PubSubMsg,
+    RandomNode,
     ServerCredentials,
     TlsAdvancedConfiguration,
 )
@@ -26,6 +28,7 @@ from flowfabric.store.valkey.options import Options
 
 Logger.init(LogLevel.OFF)  # its lines go to standard error; the errors it logs are raised as well
 CONNECT_TIMEOUT_MS = 5_000
+ASKED, ASK_S = 4, 1.0
 Client = GlideClient | GlideClusterClient
 Told = Callable[[bytes], None]
 
@@ -73,6 +76,21 @@ async def _of_server(options: Options, told: Told | None) -> GlideClient:
             ),
         )
     )
+
+
+async def look_around(client: Client, options: Options) -> None:
+    """Asks other servers of a cluster, since a silent one does not say that it lost the cell.
+
+    One that answers that the cell is elsewhere makes the driver ask for the new order.
+    """
+    if isinstance(client, GlideClusterClient):
+        asked = (_exists(client, options.prefix) for _ in range(ASKED))
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def _exists(client: GlideClusterClient, key: str) -> None:
+    async with asyncio.timeout(ASK_S):
+        await client.custom_command(["EXISTS", key], RandomNode())
 
 
 def _listener(told: Told) -> Callable[[PubSubMsg, object], None]:

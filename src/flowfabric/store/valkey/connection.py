@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from glide import GlideClusterClient, GlideError, RequestError, SlotKeyRoute, SlotType
+from glide import TimeoutError as CallTimeout
 
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.store.valkey.client import Client, Told, opened
+from flowfabric.store.valkey.client import Client, Told, look_around, opened
 from flowfabric.store.valkey.errors import as_engine_error, is_elsewhere, unreachable
 from flowfabric.store.valkey.library import library
 from flowfabric.store.valkey.options import Options
@@ -35,6 +36,7 @@ class Connection:
 
     def __init__(self, client: Client, options: Options, confirming: Confirming | None) -> None:
         self._client, self._confirming, self._doubts = client, confirming, 0
+        self._options = options
         self._keys = options.declared
         self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
 
@@ -96,25 +98,26 @@ class Connection:
             await self._confirming.close()
 
     async def _call(self, function: str, request: bytes) -> Any:
-        return await self._found(lambda: self._client.fcall(function, self._keys, [request]))
+        return await self._found(
+            self._client, lambda: self._client.fcall(function, self._keys, [request])
+        )
 
     async def _confirmed(self, confirming: Confirming, function: str, request: bytes) -> Any:
-        return await self._found(lambda: confirming.call(function, request))
+        return await self._found(confirming.client, lambda: confirming.call(function, request))
 
-    async def _found(self, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _found(self, client: Client, call: Callable[[], Awaitable[Any]]) -> Any:
         """Repeats what a server refused because it does not have the cell, or has no library."""
-        until, pause = time.monotonic() + SEARCH_S, FIRST_PAUSE_S
+        until, pause, is_missing = time.monotonic() + SEARCH_S, FIRST_PAUSE_S, False
         while True:
             try:
-                try:
-                    return await call()
-                except RequestError as error:
-                    if _UNKNOWN_FUNCTION not in str(error):
-                        raise
-                await self._sent(("FUNCTION", "LOAD", "REPLACE", library().text))
+                if is_missing:
+                    await self._sent(("FUNCTION", "LOAD", "REPLACE", library().text))
                 return await call()
             except GlideError as error:
-                if not is_elsewhere(error) or time.monotonic() + pause > until:
+                is_missing = isinstance(error, RequestError) and _UNKNOWN_FUNCTION in str(error)
+                if not (is_missing or is_elsewhere(error)) or time.monotonic() + pause > until:
+                    if isinstance(error, CallTimeout):
+                        await look_around(client, self._options)
                     raise as_engine_error(error) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)

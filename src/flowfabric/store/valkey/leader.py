@@ -8,6 +8,8 @@ import secrets
 import time
 from contextlib import suppress
 
+from msgspec import structs
+
 from flowfabric.errors import EngineError
 from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.options import Options
@@ -29,7 +31,8 @@ class Election:
     """The lease of a leader that is frozen or partitioned expires by the server's clock."""
 
     def __init__(self, options: Options) -> None:
-        self._options, self._key = options, f"{options.prefix}:leader"
+        self._options = structs.replace(options, replicated=False)
+        self._key = f"{options.prefix}:leader"
         self.me = secrets.token_hex(8)
         self._connection: Connection | None = None
         self._leads_until = float("-inf")

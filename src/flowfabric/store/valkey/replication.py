@@ -35,7 +35,7 @@ class Confirming:
     """
 
     def __init__(self, client: Client, options: Options) -> None:
-        self._client, self._keys = client, options.declared
+        self.client, self._keys = client, options.declared
         self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
         self._local = 0
         """1 where the primary has an append file: what a replica confirmed is lost all the same
@@ -68,7 +68,7 @@ class Confirming:
         return answer
 
     async def close(self) -> None:
-        await self._client.close()
+        await self.client.close()
 
     async def _sent(self, function: str, request: bytes) -> list[Any]:
         """The call, and behind it on the same connection the waits that cover it.
@@ -76,16 +76,16 @@ class Confirming:
         A replica confirms its append file as it was when it was asked, so it is asked again when
         it has received the commit. It would confirm by itself only once a second.
         """
-        batch = (ClusterBatch if isinstance(self._client, GlideClusterClient) else Batch)(False)
+        batch = (ClusterBatch if isinstance(self.client, GlideClusterClient) else Batch)(False)
         batch.fcall(function, self._keys, [request])
         batch.custom_command(["WAIT", str(REPLICAS), str(RECEIVED_MS)])
         batch.custom_command(["WAITAOF", str(self._local), str(REPLICAS), str(CONFIRMED_MS)])
         batch.custom_command(["INFO", "replication", "persistence"])
-        if isinstance(self._client, GlideClusterClient):
+        if isinstance(self.client, GlideClusterClient):
             options = ClusterBatchOptions(timeout=CALL_TIMEOUT_MS, route=self._route)
-            answers = await self._client.exec(batch, False, options)
+            answers = await self.client.exec(batch, False, options)
         else:
-            answers = await self._client.exec(batch, False, BatchOptions(timeout=CALL_TIMEOUT_MS))
+            answers = await self.client.exec(batch, False, BatchOptions(timeout=CALL_TIMEOUT_MS))
         assert answers is not None
         return answers
 

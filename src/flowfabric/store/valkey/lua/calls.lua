@@ -149,7 +149,9 @@ local function commit(keys, args)
   end
   call('SET', P .. 'T', NOW)
   for _, each in ipairs(told) do each[5] = nil end
-  if #told > 0 then call('PUBLISH', P .. 'W', cmsgpack.pack({ token, told })) end
+  if #told > 0 then -- a caller of a cluster names a second key, and hears the slot of the cell
+    call(keys[2] and 'SPUBLISH' or 'PUBLISH', P .. 'W', cmsgpack.pack({ token, told }))
+  end
   return { NOW, found, told }
 end
 
