@@ -56,6 +56,11 @@ TABLE: dict[str, Row] = {
     "FF_PORT": (6_379, [("1", 1), ("65535", 65_535)], ["0", "65536", "x", ""]),
     "FF_TLS": (False, [("1", True), ("0", False)], []),
     "FF_CLUSTER": (False, [("1", True), ("0", False)], []),
+    "FF_DURABILITY": (
+        "",
+        [("server", "server"), ("replicated", "replicated")],
+        ["always", "Replicated"],
+    ),
     "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
     "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
     "FF_DEV_MODE": (True, [("1", True), ("TRUE", True)], []),

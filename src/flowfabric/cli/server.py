@@ -62,8 +62,9 @@ def run(
         return 0
     lifecycle = _lifecycle()
 
-    def announce(url: str) -> None:
+    def announce(url: str, durability: str) -> None:
         say(f"FlowFabric on {url} ({settings.backend}); API documentation: {url}/docs")
+        say(f"durability: {durability}")
         if not (settings.api_token or settings.api_tokens_file):
             say("no FF_API_TOKEN is set: every local user has full access (FF_DEV_MODE=1)")
 

@@ -181,6 +181,8 @@ async def serve(
         if also_stop is not None:
             also_stop(stopper.stop)
         say(f"{wanted.target}: {_describe(app, lanes, wanted)} on {shown_url(app.url)}")
+        if is_valkey(app.url):
+            say(f"durability: {(await app.engine()).durability}")
         await working
         await stopper.finish()
     say(f"stopped; this worker has run {plural(worker.done, 'task')}")

@@ -27,10 +27,19 @@ class ValkeyBackend:
 
     @classmethod
     async def connect(
-        cls, url: str, *, settings: Settings | None = None, clock: Clock | None = None
+        cls,
+        url: str,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        durability: str | None = None,
     ) -> Engine:
-        """Opens the cell of valkey://[user:password@]host:6379/CELL, which needs no migration."""
-        options = valkey_options(url)
+        """Opens the cell of valkey://[user:password@]host:6379/CELL, which needs no migration.
+
+        With `durability="replicated"`, a commit is answered when a replica has it in its append
+        file. None: as the URL says.
+        """
+        options = valkey_options(url, durability)
         with needs_libraries():
             from flowfabric.store.valkey.store import ValkeyStore
         store = ValkeyStore(options, clock=clock)
@@ -54,10 +63,10 @@ def needs_libraries() -> Iterator[None]:
         ) from None
 
 
-def valkey_options(url: str) -> Options:
+def valkey_options(url: str, durability: str | None = None) -> Options:
     from flowfabric.store.valkey.options import options_of
 
-    return options_of(url)
+    return options_of(url, durability)
 
 
 def valkey_engine(

@@ -42,6 +42,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     port: Annotated[int, Variable("6379", values.number("u16", 65_535, 1))]
     tls: Annotated[bool, Variable("0", values.flag)]
     cluster: Annotated[bool, Variable("0", values.flag)]
+    durability: Annotated[str, Variable("", values.durability)]
     sqlite_path: Annotated[str, Variable(":memory:", str)]
     sqlite_pool_size: Annotated[int, Variable("4", _u32)]
     dev_mode: Annotated[bool, Variable("0", values.flag)]
@@ -138,6 +139,10 @@ _MEANINGS = {
     "port": "its port",
     "tls": "1 for TLS",
     "cluster": "1 for a cluster",
+    "durability": (
+        "replicated: Valkey answers when a replica has a commit in its append file; "
+        "empty: as the URL says"
+    ),
     "sqlite_path": "file of the SQLite database",
     "sqlite_pool_size": "connections for reads",
     "dev_mode": "1 allows SQLite, and no tokens on loopback",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import cast, get_args
 
-from flowfabric.connect import is_postgres, is_valkey
+from flowfabric.connect import is_postgres, is_valkey, valkey_options
 from flowfabric.engine.core import LeaseEvents
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
@@ -62,6 +62,12 @@ def postgres_url(text: str) -> str:
 def valkey_url(text: str) -> str:
     if text and not is_valkey(text):
         raise ValueError("expected valkey://host:6379/CELL, or valkeys:// for TLS")
+    return text
+
+
+def durability(text: str) -> str:
+    if text:
+        valkey_options("valkey://localhost", text)
     return text
 
 

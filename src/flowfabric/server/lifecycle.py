@@ -39,7 +39,7 @@ _TUNING: dict[str, Callable[[ServerSettings], _Tuning]] = {
         {"migrate": True, "readers": settings.postgres_pool_size},
         POSTGRES_LOOPS,
     ),
-    "valkey": lambda settings: ({}, POSTGRES_LOOPS),
+    "valkey": lambda settings: ({"durability": settings.durability or None}, POSTGRES_LOOPS),
 }
 """Settings of the connection, and the intervals of the loops."""
 
@@ -134,8 +134,11 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then finish running requests within FF_DRAIN_S."""
+async def run(settings: ServerSettings, announce: Callable[[str, str], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then finish running requests within FF_DRAIN_S.
+
+    `announce` gets the address, and what a crash of the store can lose.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -147,6 +150,6 @@ async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None
             )
             last.callback(telemetry.push())  # the last push includes the end of the loops
             async with serve(telemetry.engine, settings, telemetry) as url:
-                announce(url)
+                announce(url, engine.durability)
                 await stop.wait()
                 log.info("server stopping; finishing running requests")

@@ -29,11 +29,29 @@ def test_a_url_names_a_cell() -> None:
         "valkey://h/" + "x" * 101,
         "valkey://h/jobs?cluster=2",
         "valkey://h/jobs?clustr=1",
+        "valkey://h/jobs?ca=/ca.pem",
     ],
 )
 def test_another_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"^url: "):
         options_of(url)
+
+
+def test_the_durability_is_that_of_the_url_or_of_the_caller() -> None:
+    assert not options_of("valkey://h").replicated
+    assert options_of("valkey://h?durability=replicated").replicated
+    assert options_of("valkey://h", "replicated").replicated
+    assert not options_of("valkey://h?durability=replicated", "server").replicated
+    for url, wanted in (("valkey://h?durability=always", None), ("valkey://h", "always")):
+        with pytest.raises(ConfigError, match="durability: server or replicated is accepted"):
+            options_of(url, wanted)
+
+
+def test_a_replica_loses_what_it_has_not_received() -> None:
+    settings = {"appendonly": "yes", "appendfsync": "always"}
+    assert "a failover loses" in durability(settings, replicas=1)
+    assert durability(settings, replicas=1).startswith("full (append file, ")
+    assert durability(settings, replicas=1, is_replicated=True).startswith("replicated")
 
 
 def test_the_password_is_not_shown() -> None:

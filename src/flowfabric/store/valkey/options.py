@@ -65,7 +65,8 @@ class Options(Struct, frozen=True):
         return [("url", self.shown)]
 
 
-def options_of(url: str) -> Options:
+def options_of(url: str, durability: str | None = None) -> Options:
+    """`durability` overrides that of the URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or PORT
@@ -93,7 +94,7 @@ def options_of(url: str) -> Options:
         unquote(parts.password or ""),
         tls,
         cluster == "1",
-        is_replicated(query.get("durability", SERVER)),
+        is_replicated(durability or query.get("durability", SERVER)),
         ca,
     )
 
