@@ -1,8 +1,9 @@
-"""A network between a client and a cluster that can be cut."""
+"""A network between a client and servers, that can be cut, and that can speak TLS."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -19,7 +20,8 @@ class Network:
     It has an event loop of its own, since a client that connects blocks that of the test.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -33,7 +35,9 @@ class Network:
 
     async def _open(self, ports: Sequence[int]) -> None:
         for port in ports:
-            self._listeners[port] = await asyncio.start_server(self._serve(port), "127.0.0.1", 0)
+            self._listeners[port] = await asyncio.start_server(
+                self._serve(port), "127.0.0.1", 0, ssl=self._tls
+            )
 
     def close(self) -> None:
         self._do(self._close())

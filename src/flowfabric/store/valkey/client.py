@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +87,27 @@ async def look_around(client: Client, options: Options) -> None:
     if isinstance(client, GlideClusterClient):
         asked = (_exists(client, options.prefix) for _ in range(ASKED))
         await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def tls_problem(options: Options) -> str:
+    """Why TLS fails, which the driver reports as a lack of time."""
+    if not options.tls:
+        return ""
+    context = ssl.create_default_context(cafile=options.ca or None)
+    try:
+        async with asyncio.timeout(ASK_S):
+            _, link = await asyncio.open_connection(options.host, options.port, ssl=context)
+            link.close()
+    except ssl.SSLCertVerificationError as error:
+        hint = "ca=FILE in the URL names the certificate of its issuer"
+        return f"the certificate of the server is refused ({error.verify_message}); {hint}"
+    except ssl.SSLError as error:
+        return f"TLS fails ({error.reason}); is it a port with TLS?"
+    except TimeoutError:
+        return "no answer to TLS; is the server there, and is it a port with TLS?"
+    except OSError:
+        pass
+    return ""
 
 
 async def _exists(client: GlideClusterClient, key: str) -> None:

@@ -11,8 +11,13 @@ from glide import GlideClusterClient, GlideError, RequestError, SlotKeyRoute, Sl
 from glide import TimeoutError as CallTimeout
 
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.store.valkey.client import Client, Told, look_around, opened
-from flowfabric.store.valkey.errors import as_engine_error, is_elsewhere, unreachable
+from flowfabric.store.valkey.client import Client, Told, look_around, opened, tls_problem
+from flowfabric.store.valkey.errors import (
+    as_engine_error,
+    is_elsewhere,
+    too_few_rights,
+    unreachable,
+)
 from flowfabric.store.valkey.library import library
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.replication import NO_REPLICA, Confirming
@@ -45,7 +50,8 @@ class Connection:
         try:
             client = await opened(options, told)
         except (GlideError, OSError) as error:
-            raise unreachable(error, options.shown) from error
+            await _check_hearing(options, told, error)
+            raise unreachable(error, options.shown, await tls_problem(options)) from error
         made = cls(client, options, None)
         if options.replicated:
             try:
@@ -73,6 +79,13 @@ class Connection:
         found = await self._confirmed(self._confirming, library().load_at, request)
         self._doubts -= doubts
         return found
+
+    async def check_rights(self) -> None:
+        """Before the first commit, since one that lacks a right could be made in part."""
+        missing = await self._call(library().missing, b"")
+        if missing:
+            names = " ".join(f"+{_text(name).lower()}" for name in missing)
+            raise too_few_rights(f"the keys and the channel of the cell need {names}")
 
     async def command(self, *parts: str) -> Any:
         """Answered by the primary of the cell."""
@@ -126,6 +139,18 @@ class Connection:
         if isinstance(self._client, GlideClusterClient):
             return await self._client.custom_command(list(parts), self._route)
         return await self._client.custom_command(list(parts))
+
+
+async def _check_hearing(options: Options, told: Told | None, error: Exception) -> None:
+    """A user that may not subscribe is told only that the time was up."""
+    if told is None or not options.user or "timed out" not in str(error):
+        return
+    try:
+        client = await opened(options, None)
+    except (GlideError, OSError):
+        return
+    await client.close()
+    raise too_few_rights(f"subscribing to the channel {options.channel}") from error
 
 
 def _text(value: bytes | str) -> str:

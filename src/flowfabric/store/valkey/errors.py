@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from glide import ClosingError, GlideError, RequestError
 from glide import ConnectionError as Lost
@@ -31,10 +32,13 @@ KINDS = {
     "WRONGPASS": "auth",
     "AuthenticationFailed": "auth",
     "NOPERM": "auth",
+    "PermissionDenied": "auth",
+    "ACL failure": "auth",
 }
 """What the server's words mean. It has refused the call, and nothing was written."""
 FULL = "the server's memory is full, and nothing was written; raise maxmemory"
-RIGHTS = "the user has too few rights; docs/valkey.md lists those that are needed"
+RIGHTS = "too few rights; docs/valkey.md lists those that a user needs"
+_DENIED = re.compile(r"User \S+ has no permissions to [^(){}@]*")
 _DEMOTED = "UNBLOCKED"
 _NO_PRIMARY = "No primary node found"
 _NOT_SENT = "ConnectionNotFoundForRoute"
@@ -67,17 +71,17 @@ def as_engine_error(error: BaseException) -> Exception:
     return TransportError("valkey", text, doubtful=isinstance(error, GlideError | OSError))
 
 
-def unreachable(error: BaseException, shown: str) -> Exception:
-    """For a connection that was not opened. It contains no password."""
+def unreachable(error: BaseException, shown: str, found: str = "") -> Exception:
+    """For a connection that was not opened. It contains no password. `found` says more."""
     if isinstance(error, ConfigError):
         return error
     text = " ".join(str(error)[:_SHOWN].split())
     if kind_of(error) == "auth":
-        what = RIGHTS if "NOPERM" in text else "the server refused this user or password"
+        what = _detail(text, "auth")
         return TransportError("valkey", f"{shown}: {what}", backend_kind="auth")
     if _NO_PRIMARY in text:
         return ConfigError(f"{shown}: the server is a replica; name its primary")
-    return TransportError("valkey", f"cannot reach {shown}: {text}")
+    return TransportError("valkey", f"cannot reach {shown}: {found or text}")
 
 
 def kind_of(error: BaseException) -> str | None:
@@ -94,7 +98,16 @@ def is_elsewhere(error: BaseException) -> bool:
     return kind_of(error) in ("cluster", "busy_loading")
 
 
+def too_few_rights(what: str) -> TransportError:
+    return TransportError("valkey", f"{RIGHTS}: {what}", backend_kind="auth")
+
+
 def _detail(text: str, kind: str | None) -> str:
     if kind == "full":
         return FULL
-    return f"{RIGHTS}: {text}" if "NOPERM" in text else text
+    if kind != "auth":
+        return text
+    denied = _DENIED.search(text)
+    if denied is None:
+        return "the server refused this user or password"
+    return f"{RIGHTS}: {denied.group().removesuffix(' script: on ').strip()}"

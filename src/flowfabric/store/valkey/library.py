@@ -31,9 +31,22 @@ local function load_at(keys, args)
   redis.call('SET', T, redis.call('GET', T) or '0')
   return { place, found }
 end
+local function missing(keys) -- what the caller may not do; a commit could fail halfway
+  local key, found = keys[1] .. ':', {}
+  for _, command in ipairs({
+    { 'GET', key }, { 'SET', key, '' }, { 'DEL', key }, { 'EXISTS', key }, { 'TIME' },
+    { 'HGETALL', key }, { 'HMGET', key, '' }, { 'HSET', key, '', '' }, { 'HDEL', key, '' },
+    { 'ZADD', key, '0', '' }, { 'ZREM', key, '' }, { 'ZRANGEBYLEX', key, '-', '+' },
+    { 'ZREVRANGEBYLEX', key, '+', '-' }, { keys[2] and 'SPUBLISH' or 'PUBLISH', key .. 'W', '' },
+  }) do
+    if not server.acl_check_cmd(unpack(command)) then found[#found + 1] = command[1] end
+  end
+  return found
+end
 server.register_function('ff_commit_DIGEST', commit)
 server.register_function('ff_commit_at_DIGEST', commit_at)
 server.register_function('ff_load_at_DIGEST', load_at)
+server.register_function{function_name='ff_missing_DIGEST', callback=missing, flags={'no-writes'}}
 server.register_function{function_name='ff_load_DIGEST', callback=load, flags={'no-writes'}}
 """
 
@@ -47,6 +60,8 @@ class Library(Struct, frozen=True):
     commit_at: str
     load_at: str
     """These two write, and answer as well where in the history of the server that was."""
+    missing: str
+    """Rights that the user does not have."""
 
 
 class ServerForm(Struct, frozen=True):
@@ -73,7 +88,9 @@ def lua_text(*parts: str) -> str:
 def library() -> Library:
     text = f"{_HEAD}{lua_text(*PARTS)}{schema_lua()}{_REGISTER}"
     digest = _digest(text)
-    names = (f"ff_{each}_{digest}" for each in ("commit", "load", "commit_at", "load_at"))
+    names = (
+        f"ff_{each}_{digest}" for each in ("commit", "load", "commit_at", "load_at", "missing")
+    )
     return Library(text.replace(_MARK, digest), *names)
 
 

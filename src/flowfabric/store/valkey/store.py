@@ -74,6 +74,7 @@ class ValkeyStore:
         check_version(await connection.command("INFO", "server"))
         settings = await connection.settings()
         check_policy(settings)
+        await connection.check_rights()
         self.durability = await promised(connection, self.options, settings, self._try)
         if is_whole:
             await check_whole(connection, self.options)
