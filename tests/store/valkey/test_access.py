@@ -119,7 +119,9 @@ def _is_clear(error: FlowFabricError) -> None:
 
 
 @pytest.mark.skipif(OPENSSL is None, reason="there is no openssl on this machine")
-async def test_tls_with_an_issuer_of_ones_own(tmp_path: Path) -> None:
+async def test_tls_with_an_issuer_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours, other = issuer(tmp_path, "ours"), issuer(tmp_path, "other")
     network = Network(server_side(tmp_path, ours))
     network.open([valkey.server().port])
@@ -127,6 +129,7 @@ async def test_tls_with_an_issuer_of_ones_own(tmp_path: Path) -> None:
         host, port = network.address("127.0.0.1", valkey.server().port)
         url = f"valkeys://{host}:{port}/tls"
         assert await _one_life(f"{url}?ca={ours}") == "completed"
+        monkeypatch.setattr("flowfabric.store.valkey.client.CONNECT_TIMEOUT_MS", 1_000)
         for refused in (url, f"{url}?ca={other}"):
             with pytest.raises(TransportError, match=r"cannot reach valkeys://.*certificate") as no:
                 await connect_store(refused, loops=False)
