@@ -23,6 +23,8 @@ LANE = "default"
 LEASE_MS = 600_000
 """Longer than any run: an expired lease would say nothing about a failover."""
 PAUSE_S = 0.02
+BETWEEN_S = 0.1
+"""A long run makes no more rows than `verify` can read."""
 
 
 class Log(Struct):
@@ -124,6 +126,7 @@ async def _run(engine: Engine, log: Log) -> None:
                 log.claimed.append(name)
                 await engine.complete(claimed.handle, b"done")
                 log.completed.append(name)
+            await asyncio.sleep(BETWEEN_S)
         except EngineError as error:
             log.failures[f"{error.code}: {str(error)[:90]}"] += 1
             await asyncio.sleep(PAUSE_S)

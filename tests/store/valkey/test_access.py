@@ -14,6 +14,7 @@ from flowfabric.errors import ConfigError, FlowFabricError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
+from flowfabric.store.valkey.library import library
 from flowfabric.testing.valkey import ValkeyServer
 from tests import valkey
 from tests.store.valkey.certificates import OPENSSL, issuer, server_side
@@ -73,10 +74,16 @@ async def test_the_documented_rights_suffice_for_a_replica_to_confirm() -> None:
 
 RIGHTS = [
     "+fcall", "+function|load", "+info", "+get", "+set", "+del", "+exists", "+time", "+hgetall",
-    "+hmget", "+hset", "+hdel", "+zadd", "+zrem", "+zrangebylex", "+zrevrangebylex", "+publish",
-    "+subscribe",
+    "+hget", "+hmget", "+hset", "+hdel", "+zadd", "+zrem", "+zrangebylex", "+zrevrangebylex",
+    "+publish", "+subscribe",
 ]  # fmt: skip
 """Without one of these nothing is written."""
+
+
+def test_every_command_of_the_library_is_among_the_rights() -> None:
+    called = re.findall(r"""call\(["']([A-Z]+)""", library().text)
+    assert set(called) > {"HSET", "ZADD", "INFO"}
+    assert {f"+{name.lower()}" for name in called} <= set(RIGHTS)
 
 
 @pytest.mark.parametrize("right", RIGHTS)

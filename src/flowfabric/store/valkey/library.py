@@ -35,7 +35,8 @@ local function missing(keys) -- what the caller may not do; a commit could fail 
   local key, found = keys[1] .. ':', {}
   for _, command in ipairs({
     { 'GET', key }, { 'SET', key, '' }, { 'DEL', key }, { 'EXISTS', key }, { 'TIME' },
-    { 'HGETALL', key }, { 'HMGET', key, '' }, { 'HSET', key, '', '' }, { 'HDEL', key, '' },
+    { 'HGETALL', key }, { 'HGET', key, '' }, { 'HMGET', key, '' },
+    { 'HSET', key, '', '' }, { 'HDEL', key, '' },
     { 'ZADD', key, '0', '' }, { 'ZREM', key, '' }, { 'ZRANGEBYLEX', key, '-', '+' },
     { 'ZREVRANGEBYLEX', key, '+', '-' }, { keys[2] and 'SPUBLISH' or 'PUBLISH', key .. 'W', '' },
   }) do
