@@ -8,11 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import pytest
+from glide import ByAddressRoute
 
 from flowfabric.errors import TransportError
 from flowfabric.plan import Applied
+from flowfabric.store.valkey.client import opened
 from flowfabric.store.valkey.connection import Connection
+from flowfabric.store.valkey.library import library
 from flowfabric.store.valkey.options import options_of
+from flowfabric.store.valkey.packing import packed
+from flowfabric.store.valkey.replication import Confirming
 from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing.conformance import helpers as h
 from tests.patience import patient
@@ -256,6 +261,24 @@ async def test_a_commit_wakes_another_process_before_and_after_a_failover(
             n += 1
     await one.close()
     await other.close()
+
+
+async def test_a_call_that_was_redirected_is_not_confirmed_by_the_first_server(
+    cluster: Cluster,
+) -> None:
+    options = options_of(cluster.url_of("sent", "&durability=replicated"))
+    store = await ValkeyStore(options).open()
+    confirming = Confirming(await opened(options, None), options)
+    request = packed([None, []])
+    assert await confirming.call(library().load_at, request)
+    owner = await asyncio.to_thread(cluster.owner, "sent")
+    other = await asyncio.to_thread(cluster.other_primary, owner)
+    confirming.route = ByAddressRoute("127.0.0.1", other.port)
+    with pytest.raises(TransportError, match="the cell moved meanwhile") as unknown:
+        await confirming.call(library().load_at, request)
+    assert unknown.value.doubtful
+    await confirming.close()
+    await store.close()
 
 
 async def _answered(call: Callable[[], Awaitable[T]]) -> T:

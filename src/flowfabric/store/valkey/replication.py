@@ -36,7 +36,7 @@ class Confirming:
 
     def __init__(self, client: Client, options: Options) -> None:
         self.client, self._keys = client, options.declared
-        self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
+        self.route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
         self._local = 0
         """1 where the primary has an append file: what a replica confirmed is lost all the same
         when the primary restarts without it.
@@ -82,7 +82,7 @@ class Confirming:
         batch.custom_command(["WAITAOF", str(self._local), str(REPLICAS), str(CONFIRMED_MS)])
         batch.custom_command(["INFO", "replication", "persistence"])
         if isinstance(self.client, GlideClusterClient):
-            options = ClusterBatchOptions(timeout=CALL_TIMEOUT_MS, route=self._route)
+            options = ClusterBatchOptions(timeout=CALL_TIMEOUT_MS, route=self.route)
             answers = await self.client.exec(batch, False, options)
         else:
             answers = await self.client.exec(batch, False, BatchOptions(timeout=CALL_TIMEOUT_MS))
