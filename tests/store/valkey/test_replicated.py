@@ -75,6 +75,8 @@ async def test_a_commit_without_a_replica_has_an_unknown_outcome(
 ) -> None:
     with pair() as (primary, replica):
         engine = await connect_store(_replicated(primary), loops=False, clock=clock)
+        first = CreateExecutionArgs(execution_id=ExecutionId.solo("default"))
+        await engine.create_execution(first)  # its lane is known from now on
         monkeypatch.setattr("flowfabric.store.valkey.replication.CONFIRMED_MS", 500)
         monkeypatch.setattr("flowfabric.store.valkey.replication.RECEIVED_MS", 100)
         replica.crash()
