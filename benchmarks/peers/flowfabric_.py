@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, PostgresBackend
@@ -15,7 +16,9 @@ LANE = "bench"
 DRAIN_BATCH = 100
 DRAIN_LOOPS = 4
 DRAIN_SETTINGS = f"claims and completes {DRAIN_BATCH} at a time, {DRAIN_LOOPS} loops"
-LATENCY_SETTINGS = "waits in claim, caller follows completions"
+LATENCY_SETTINGS = "waits in claim, caller waits for the end"
+WAIT_MS = 30_000
+RESULT = b"ok"
 POLICY = ClaimPolicy("bench", "bench-1", 30_000, max_wait_ms=60_000)
 
 
@@ -58,7 +61,7 @@ async def _work(engine: Engine, tally: Tally) -> None:
     policy = ClaimPolicy("bench", "bench-1", 30_000)
     while work := await engine.claim_many(LANE, (), policy, DRAIN_BATCH):
         tally.start()
-        errors = await engine.complete_many([(each.handle, b"ok") for each in work])
+        errors = await engine.complete_many([(each.handle, RESULT) for each in work])
         tally.finish(errors.count(None))
 
 
@@ -67,20 +70,35 @@ async def serve(url: str) -> None:
         while True:
             handle = await engine.claim(LANE, (), POLICY)
             if handle is not None:
-                await engine.complete(handle, b"ok")
+                await engine.complete(handle, RESULT)
 
 
 async def roundtrip(url: str, n: int) -> list[float]:
     async with _engine(url) as engine:
-        done = await engine.subscribe_completion()
-
-        async def once() -> None:
-            job = _job()
-            await engine.create_execution(job)
-            if (await anext(done)).execution_id != job.execution_id:
-                raise RuntimeError(f"waited for {job.execution_id}, but another one was done")
-
+        once = await _followed(engine) if is_postgres(url) else partial(_outcome, engine)
         return await sampled(once, n)
+
+
+async def _followed(engine: Engine) -> Callable[[], Awaitable[None]]:
+    """The next completion is that of the job."""
+    done = await engine.subscribe_completion()
+
+    async def once() -> None:
+        job = _job()
+        await engine.create_execution(job)
+        if (await anext(done)).execution_id != job.execution_id:
+            raise RuntimeError(f"waited for {job.execution_id}, but another one was done")
+
+    return once
+
+
+async def _outcome(engine: Engine) -> None:
+    """With the result, as every peer on Valkey hands it over."""
+    job = _job()
+    await engine.create_execution(job)
+    outcome = await engine.wait_for_outcome(job.execution_id, WAIT_MS)
+    if outcome is None or outcome.result != RESULT:
+        raise RuntimeError(f"{job.execution_id} has another outcome: {outcome}")
 
 
 def _job() -> CreateExecutionArgs:
