@@ -32,6 +32,24 @@ def patient(seconds: float) -> asyncio.Timeout:
     return asyncio.timeout(patience(seconds))
 
 
+class Allowance:
+    """Seconds of a quiet machine. Each lasts as long as work takes longer than there."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s, self._seen = seconds, time.monotonic()
+
+    def left_s(self) -> float:
+        """The rest, in seconds of a quiet machine. Asked often, it follows a changing load."""
+        now = time.monotonic()
+        self._left_s -= (now - self._seen) / slowness()
+        self._seen = now
+        return self._left_s
+
+    @property
+    def is_spent(self) -> bool:
+        return self.left_s() < 0
+
+
 def _sampled() -> float:
     began = time.perf_counter()
     for _ in range(SAMPLES):

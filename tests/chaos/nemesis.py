@@ -12,6 +12,8 @@ from random import Random
 
 from msgspec import Struct
 
+from tests.patience import Allowance
+
 from .child import leader_file
 from .clocks import set_clock
 from .fleet import Fleet, Member
@@ -75,7 +77,7 @@ class Nemesis:
         self._kills = 0
         self.done = {"kill": 0, "stop": 0, "freeze": 0, "term": 0, "clock": 0}
 
-    def run(self, kills: int, deadline: float, tell: Callable[[], None]) -> bool:
+    def run(self, kills: int, allowed: Allowance, tell: Callable[[], None]) -> bool:
         """Until enough processes were killed and every outage and freeze is over; False at the time
         limit.
         """
@@ -87,7 +89,7 @@ class Nemesis:
             over = self.done["kill"] >= kills and self._outages.over and not self._frozen
             if over and now >= ends_at:
                 break
-            if now > deadline:
+            if allowed.is_spent:
                 return False
             self._fleet.tend()
             self._outages.tend(self.done["kill"])

@@ -21,6 +21,7 @@ from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.store.port import Scan
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import TABLES_READ
+from tests.patience import Allowance, patience
 
 from .checker import check
 from .child import CALM, Setup
@@ -36,6 +37,7 @@ from .subscriber import saved_cursor
 from .summary import Table, checks, ends, faults, show, work
 
 TELL_EVERY_S = 2.0
+CHECKED_WITHIN_S = 60.0
 LEFT = ("dependent", "undispatched", "cancel_groups")
 
 
@@ -87,7 +89,7 @@ class Run:
     def __init__(self, scenario: Scenario, folder: Path, *, keep: bool) -> None:
         self.scenario, self.folder, self._keep = scenario, folder, keep
         self._began = time.monotonic()
-        self._deadline = self._began + scenario.deadline_s
+        self._allowed = Allowance(scenario.deadline_s)
         self.case: StoreCase = case_of(scenario.store, folder)
         setup = structs.replace(scenario.setup, url=self.case.url, folder=str(folder))
         roles = {**ROLES, **dict(scenario.extra_roles)}
@@ -120,7 +122,7 @@ class Run:
     def __call__(self) -> int:
         for number in (signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, _out_of_time)
-        signal.alarm(int(self._deadline - self._began) + 30)
+        self._guard()
         try:
             return self._run()
         finally:
@@ -128,11 +130,15 @@ class Run:
             self._outages.close()
             self.case.close(keep=self._keep)
 
+    def _guard(self) -> None:
+        """Ends a run that hangs. Called again and again, it follows the speed of the machine."""
+        signal.alarm(int(patience(max(self._allowed.left_s(), 0) + CHECKED_WITHIN_S)))
+
     def _run(self) -> int:
         violations: list[Violation] = []
         asyncio.run(self._seed())
         try:
-            if not self._nemesis.run(self.scenario.kills, self._deadline, self._tell):
+            if not self._nemesis.run(self.scenario.kills, self._allowed, self._tell):
                 violations.append(
                     Violation(
                         "time", "nemesis", "could not kill as often as asked before the deadline"
@@ -146,6 +152,7 @@ class Run:
         finally:
             self.fleet.kill_all()
         self.fleet.tend(restart=False)
+        self._guard()
         self.say("checking")
         violations += self.case.survives(Random(self.scenario.setup.seed))
         seen = self._evidence(violations)
@@ -178,7 +185,7 @@ class Run:
                 ("the subscriber did not catch up", lambda: self._caught_up(engine)),
             ):
                 while not await reached():
-                    if time.monotonic() > self._deadline:
+                    if self._allowed.is_spent:
                         return [Violation("time", "drain", what)]
                     self.fleet.tend()
                     await self._timers.look(engine)
@@ -216,6 +223,7 @@ class Run:
         self._watch.look(self)
         if time.monotonic() - self._told >= TELL_EVERY_S:
             self._told = time.monotonic()
+            self._guard()
             done = self._nemesis.done
             ended = decode_cursor(saved_cursor(self.folder, COMPLETION_EVENTS), "chaos")
             self.say(
