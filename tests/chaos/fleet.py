@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from flowfabric.connect import is_postgres
+from tests.patience import patience
 
 from .child import Setup, begin, module_of
 
@@ -116,7 +117,8 @@ class Fleet:
                 member.resumes_at, member.is_frozen = None, False
                 self.send(member, signal.SIGCONT)
             if member.alive:
-                if member.asked_to_end_at is not None and now > member.asked_to_end_at + GRACEFUL_S:
+                asked_at = member.asked_to_end_at
+                if asked_at is not None and now > asked_at + patience(GRACEFUL_S):
                     self.faults.append(
                         (member.instance, f"still there {GRACEFUL_S:.0f} s after SIGTERM")
                     )

@@ -15,6 +15,7 @@ from flowfabric import CreateExecutionArgs, Engine, ExecutionId
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
 from flowfabric.sdk.task import capability_of
 from flowfabric.verify.invariants import Violation
+from tests.patience import Allowance
 
 from .driver import made
 from .evidence import GRANTS, Evidence
@@ -81,8 +82,8 @@ async def probe(engine: Engine, log: Log) -> None:
         await log.call("create", engine.create_execution(args), made, **facts)
         log.write("note", "probe", execution=args.execution_id, role=role, lane=lane)
         idents.append(args.execution_id)
-    until = time.monotonic() + PROBE_S
-    while time.monotonic() < until:
+    allowed = Allowance(PROBE_S)
+    while not allowed.is_spent:
         outcomes = [await engine.read_outcome(ident) for ident in idents]
         if all(outcome is not None and outcome.ended for outcome in outcomes):
             return
