@@ -8,8 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from flowfabric.store.valkey.units import Done, Unit
 
-MAX_WEIGHT = 50
-"""Plans and swept rows of a call: a call keeps every other caller of the server waiting."""
+MAX_WEIGHT = 20
+"""Plans and swept rows of a call of several callers. It takes the server two milliseconds or less,
+so that it is rarely interrupted on a busy machine, and others do not wait long.
+"""
+MAX_PLANS = 100
+"""Plans of one caller in a call."""
 
 
 Run = Callable[[Sequence[Unit]], Awaitable[Sequence[Done]]]

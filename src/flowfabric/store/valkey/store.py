@@ -16,7 +16,7 @@ from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.single_flight import seen
-from flowfabric.store.valkey.coalescer import MAX_WEIGHT, Coalescer
+from flowfabric.store.valkey.coalescer import MAX_PLANS, Coalescer
 from flowfabric.store.valkey.connection import Connection, promised
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
 from flowfabric.store.valkey.options import Options
@@ -132,7 +132,7 @@ class ValkeyStore:
         return raised(outcome(done.answers[0], done.now, plans[-1].form if plans else None))
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
-        chunks = [plans[at : at + MAX_WEIGHT] for at in range(0, len(plans), MAX_WEIGHT)]
+        chunks = [plans[at : at + MAX_PLANS] for at in range(0, len(plans), MAX_PLANS)]
         answers = await asyncio.gather(*map(self._each, chunks), return_exceptions=True)
         found: list[Any] = []
         for each in answers:
