@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from flowfabric.store.clock import Clock
+from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing.valkey import ValkeyServer
@@ -27,6 +28,21 @@ def new_store(clock: Clock) -> ValkeyStore:
 def new_url() -> str:
     """A cell that is empty."""
     return server().url_of(f"test-{next(_CELLS)}")
+
+
+async def clear(options: Options) -> None:
+    """Removes a cell, so that later tests do not walk over its keys."""
+    connection, cursor = await Connection.open(options), "0"
+    while True:
+        found = await connection.command(
+            "SCAN", cursor, "MATCH", f"{options.prefix}:*", "COUNT", "1000"
+        )
+        if found[1]:
+            await connection.command("UNLINK", *found[1])
+        cursor = found[0].decode()
+        if cursor == "0":
+            break
+    await connection.close()
 
 
 def stop() -> None:

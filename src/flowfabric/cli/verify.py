@@ -10,11 +10,13 @@ from rich.table import Table
 
 from flowfabric.cli.database import Database, store_url
 from flowfabric.cli.text import Json, console
-from flowfabric.connect import read_tables
+from flowfabric.connect import index_faults, read_tables
 from flowfabric.verify.invariants import CHECKS, Violation
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
 
 SHOWN_VIOLATIONS = 20
+INDEXES = "indexes"
+INDEXES_SAY = "the keys, indexes and counters of a cell follow from its rows"
 
 
 def load(url: str) -> Snapshot:
@@ -45,8 +47,12 @@ _ENDED = {"completed", "failed", "cancelled", "expired", "skipped"}
 
 def run(database: Database, as_json: Json = False) -> int:
     """Checks every invariant of a database; exit status 0 only if all hold."""
-    snapshot = load(store_url(database.url, "verify"))
+    url = store_url(database.url, "verify")
+    snapshot = load(url)
     found = {name: list(each(snapshot)) for name, each in CHECKS.items()}
+    indexes = index_faults(url)
+    if indexes is not None:
+        found[INDEXES] = [Violation(INDEXES, subject, says) for subject, says in indexes]
     violations = [v for several in found.values() for v in several]
     if as_json:
         console.print_json(json.dumps(_report(snapshot, violations)))
@@ -76,6 +82,8 @@ def _table(snapshot: Snapshot, found: dict[str, list[Violation]]) -> Table:
     table.add_column("what must hold")
     table.add_column("violations", justify="right")
     for name, several in found.items():
-        says = (CHECKS[name].__doc__ or "").partition(": ")[2].rstrip(".")
+        says = INDEXES_SAY
+        if name in CHECKS:
+            says = (CHECKS[name].__doc__ or "").partition(": ")[2].rstrip(".")
         table.add_row(name, says, shown_count(len(several)))
     return table

@@ -53,6 +53,7 @@ __all__ = [
     "connect",
     "connect_store",
     "ensure_signing_key",
+    "index_faults",
     "is_http",
     "is_in_memory",
     "is_postgres",
@@ -107,6 +108,18 @@ async def _read_valkey(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await engine.store.dump(tables)
     finally:
         await engine.close()
+
+
+def index_faults(url: str) -> list[tuple[str, str]] | None:
+    """What is wrong with the indexes of a store that keeps its own, and where. None when the
+    database keeps them.
+    """
+    if not is_valkey(url):
+        return None
+    options = valkey_options(url)
+    from flowfabric.store.valkey.audit import audit
+
+    return [(fault.subject, fault.says) for fault in asyncio.run(audit(options))]
 
 
 async def connect(

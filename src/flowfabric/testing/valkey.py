@@ -8,6 +8,7 @@ import subprocess
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGCONT
 from tempfile import mkdtemp
 
 from flowfabric.testing.postgres import free_port
@@ -51,17 +52,26 @@ class ValkeyServer:
         except OSError:
             return False
 
+    def signal(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def crash(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
 
-    def stop(self) -> None:
+    def shut_down(self) -> None:
+        """Ends the server in good order; its folder stays, and `start` reads it."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
             process.wait()
+
+    def stop(self) -> None:
+        self.signal(SIGCONT)
+        self.shut_down()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> ValkeyServer:

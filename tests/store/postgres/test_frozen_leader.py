@@ -25,7 +25,7 @@ MOST_S = 15.0
 @contextmanager
 def leading(options: Options, *more: str) -> Iterator[subprocess.Popen[str]]:
     """Another process that leads."""
-    command = [sys.executable, "-m", "tests.store.postgres.leader_child", options.url, *more]
+    command = [sys.executable, "-m", "tests.store.leader_child", options.url, *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "leads\n"

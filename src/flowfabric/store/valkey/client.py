@@ -24,6 +24,7 @@ from glide import (
 )
 
 from flowfabric.errors import ConfigError
+from flowfabric.store.valkey import reader
 from flowfabric.store.valkey.errors import CALL_TIMEOUT_MS
 from flowfabric.store.valkey.options import Options
 
@@ -36,7 +37,8 @@ Told = Callable[[bytes], None]
 
 async def opened(options: Options, told: Told | None) -> Client:
     """`told` hears what is published to the cell."""
-    return await (_of_cluster if options.cluster else _of_server)(options, told)
+    made = _of_cluster if options.cluster else _of_server
+    return await reader.opened(lambda: made(options, told))
 
 
 async def _of_cluster(options: Options, told: Told | None) -> GlideClusterClient:

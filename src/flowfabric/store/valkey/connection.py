@@ -20,6 +20,7 @@ from flowfabric.store.valkey.errors import (
 )
 from flowfabric.store.valkey.library import library
 from flowfabric.store.valkey.options import Options
+from flowfabric.store.valkey.reader import abandoned
 from flowfabric.store.valkey.replication import NO_REPLICA, Confirming
 from flowfabric.store.valkey.server_checks import (
     SETTINGS,
@@ -87,7 +88,7 @@ class Connection:
             names = " ".join(f"+{_text(name).lower()}" for name in missing)
             raise too_few_rights(f"the keys and the channel of the cell need {names}")
 
-    async def command(self, *parts: str) -> Any:
+    async def command(self, *parts: str | bytes) -> Any:
         """Answered by the primary of the cell."""
         try:
             return await self._sent(parts)
@@ -104,6 +105,12 @@ class Connection:
         except TransportError:
             return {}
         return {_text(name): _text(value) for name, value in found.items()}
+
+    def abandon(self) -> None:
+        """Closes it although its event loop is closed."""
+        abandoned(self._client)
+        if self._confirming is not None:
+            abandoned(self._confirming.client)
 
     async def close(self) -> None:
         await self._client.close()
@@ -135,7 +142,7 @@ class Connection:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
 
-    async def _sent(self, parts: Sequence[str]) -> Any:
+    async def _sent(self, parts: Sequence[str | bytes]) -> Any:
         if isinstance(self._client, GlideClusterClient):
             return await self._client.custom_command(list(parts), self._route)
         return await self._client.custom_command(list(parts))

@@ -21,9 +21,11 @@ ASK_EVERY_S = 2.0
 ANSWER_S = 2.0
 TAKE = (
     "local held = redis.call('GET', KEYS[1]) "
-    "if held and held ~= ARGV[1] then return 0 end "
+    "if held and held ~= ARGV[1] and redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then "
+    "return 0 end "
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
 )
+"""A lease that ends later than any was taken for is left by a clock that was set back."""
 GIVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 

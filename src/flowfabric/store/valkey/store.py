@@ -19,6 +19,7 @@ from flowfabric.store.single_flight import seen
 from flowfabric.store.valkey.coalescer import MAX_PLANS, Coalescer
 from flowfabric.store.valkey.connection import Connection, promised
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
+from flowfabric.store.valkey.lua_schema import TABLE_CODES
 from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import joined, packed, unpacked
 from flowfabric.store.valkey.requests import Request, Simple, read_request
@@ -43,6 +44,12 @@ from flowfabric.store.wakeups import Topic, Wakeups
 
 PAGE, PAGE_BYTES = 500, 1_048_576
 """A part of a table ends at whichever comes first."""
+SNAPSHOT = 50_000
+"""Rows of a cell that are dumped in one call, for which the others wait about a second."""
+_SIZE = (
+    "local rows = 0 for _, code in ipairs(ARGV) do "
+    "rows = rows + redis.call('ZCARD', KEYS[1] .. ':' .. code) end return rows"
+)
 COUNTED = 1_000
 """Rows that a call counts: it keeps every other caller of the server waiting."""
 _SEED_BYTES = 32
@@ -55,10 +62,11 @@ class ValkeyStore:
     def __init__(
         self, options: Options, *, clock: Clock | None = None, hub: Wakeups | None = None
     ) -> None:
-        self.options, self.hub, self.clock = options, hub or Wakeups(), clock
-        self._clock = None if clock is None else Ratchet(clock)
+        self.options, self.hub = options, hub or Wakeups()
+        self.clock = None if clock is None else Ratchet(clock)
         self._token = uuid4().bytes
         self._opened: Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._commits = Coalescer(self._call)
         self._reading: set[asyncio.Future[int]] = set()
@@ -82,11 +90,12 @@ class ValkeyStore:
 
     async def _try(self) -> None:
         """A commit of nothing, which waits as any other does."""
-        await self._commits.submit(unit_of(EACH, (), ()))
+        await self._submit(unit_of(EACH, (), ()))
 
     async def _connection(self) -> Connection:
         if self._closed:
             raise TransportError("valkey", "the store was closed", backend_kind="protocol")
+        self._settle_in()
         if self._opened is None:
             loop = asyncio.get_running_loop()
 
@@ -95,6 +104,18 @@ class ValkeyStore:
 
             self._opened = await Connection.open(self.options, told)
         return self._opened
+
+    def _settle_in(self) -> None:
+        """What an event loop that was closed has left behind waits for nothing any more."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None:
+            self._commits, self._reading = Coalescer(self._call), set()
+            left, self._opened = self._opened, None
+            if left is not None:
+                left.abandon()
+        self._loop = loop
 
     async def prepare(self) -> str | None:
         await self.open()
@@ -116,34 +137,41 @@ class ValkeyStore:
         raise Unavailable("connection: only Postgres takes work into your own transaction")
 
     async def now_ms(self) -> int:
-        if self._clock is not None:
-            return self._clock()
+        if self.clock is not None:
+            return self.clock()
         now, _ = await self._load(())
         return now
 
     # ---- commits
+
+    def _submit(self, unit: Unit) -> asyncio.Future[Done]:
+        self._settle_in()
+        return self._commits.submit(unit)
 
     async def commit(self, plan: Plan) -> Answer:
         (found,) = await self._each((plan,))
         return raised(found)
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
-        done = await self._commits.submit(unit_of(ALL, plans, ()))
+        done = await self._submit(unit_of(ALL, plans, ()))
         return raised(outcome(done.answers[0], done.now, plans[-1].form if plans else None))
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         chunks = [plans[at : at + MAX_PLANS] for at in range(0, len(plans), MAX_PLANS)]
         answers = await asyncio.gather(*map(self._each, chunks), return_exceptions=True)
         found: list[Any] = []
-        for each in answers:
-            if isinstance(each, BaseException):
+        for chunk, each in zip(chunks, answers, strict=True):
+            if isinstance(each, TransportError):
+                found += [each] * len(chunk)
+            elif isinstance(each, BaseException):
                 raise each
-            found += each
+            else:
+                found += each
         return found
 
     async def _each(self, plans: Sequence[Plan]) -> list[Outcome]:
         unit = unit_of(EACH, plans, ())
-        return outcomes(plans, unit, await self._commits.submit(unit))
+        return outcomes(plans, unit, await self._submit(unit))
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:
         swept = await self.sweeps((), ((plan, limit),))
@@ -153,7 +181,7 @@ class ValkeyStore:
     async def sweeps(
         self, first: Sequence[Plan], wanted: Sequence[Sweep]
     ) -> list[list[Row]] | Refused:
-        done = await self._commits.submit(unit_of(ALL, first, wanted))
+        done = await self._submit(unit_of(ALL, first, wanted))
         found = raised(outcome(done.answers[0], done.now))
         if isinstance(found, Refused):
             return found
@@ -163,7 +191,7 @@ class ValkeyStore:
         self, plans: Sequence[Plan], plan: Plan, limit: int
     ) -> tuple[list[Answer], list[Row]]:
         unit = unit_of(EACH, plans, ((plan, limit),))
-        done = await self._commits.submit(unit)
+        done = await self._submit(unit)
         found: list[Any] = outcomes(plans, unit, done)
         return found, swept_rows(plan, done.swept[0])
 
@@ -188,7 +216,7 @@ class ValkeyStore:
         return [Done(int(now), answers, swept) for answers, swept in found]
 
     def _time(self) -> str | None:
-        return None if self._clock is None else str(self._clock())
+        return None if self.clock is None else str(self.clock())
 
     # ---- wake-ups
 
@@ -283,12 +311,25 @@ class ValkeyStore:
         return 0
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        """In one call, and so of one moment; in parts from a cell with more rows than that."""
         found: dict[str, list[Row]] = {}
-        for table in tables:
+        wanted = list(tables)
+        if await self._size(wanted) <= SNAPSHOT:
+            asked = [["page", name, False, SNAPSHOT, list(TABLES[name].names)] for name in wanted]
+            for name, rows in zip(wanted, await self._ask(asked), strict=True):
+                readers = decoders(TABLES[name], TABLES[name].names)
+                found[name] = [decoded(row[:-1], readers) for row in rows]
+            return found
+        for table in wanted:
             found[table] = []
-            async for rows in self.rows_of(table, TABLES[table].names):
-                found[table] += rows
+            async for part in self.rows_of(table, TABLES[table].names):
+                found[table] += part
         return found
+
+    async def _size(self, tables: Iterable[str]) -> int:
+        codes = [TABLE_CODES[name] for name in tables]
+        connection = await self._connection()
+        return int(await connection.command("EVAL", _SIZE, "1", self.options.prefix, *codes))
 
 
 def _kind(read: Read) -> str:

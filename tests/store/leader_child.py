@@ -6,12 +6,11 @@ import asyncio
 import sys
 import time
 
-from flowfabric.connect import PostgresBackend
+from flowfabric.connect import connect_store
 
 
 async def main(url: str, block_s: float) -> None:
-    engine = await PostgresBackend.connect(url)
-    engine.with_scanners()
+    engine = await connect_store(url)
     while not engine.loops.leads:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     print("leads", flush=True)
