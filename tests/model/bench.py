@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+import sys
 import tempfile
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -31,10 +32,14 @@ from flowfabric.store.port import Loaded, Read, Row
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
+from flowfabric.store.valkey import options as valkey_options
+from flowfabric.store.valkey.audit import audit
+from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
 from flowfabric.verify.snapshot import Snapshot, snapshot_of
+from tests import valkey
 from tests.postgres import clean_database
 
 from .fleet import Fleet
@@ -97,6 +102,7 @@ class Bench:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
         self._options: Options | None = None
+        self._cell: valkey_options.Options | None = None
         self._folder = tempfile.TemporaryDirectory() if kind == "sqlite-file" else None
         self._path = (
             str(Path(self._folder.name) / "ff.db")
@@ -122,6 +128,9 @@ class Bench:
             return self.run(
                 self._connect(clean_database() if self._options is None else self._options)
             )
+        if self.kind == "valkey":
+            self._cell = self._cell or valkey.new_store(self.clock).options
+            return Engine(ValkeyStore(self._cell, clock=self.clock), SETTINGS, seed=1)
         tuning = {"synchronous": "NORMAL"} if self._folder else {}
         return sqlite_engine(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
 
@@ -136,6 +145,9 @@ class Bench:
         try:
             self.run(self.engine.close())
             self.run(self.loop.shutdown_default_executor())
+            if self._cell is not None:
+                self.indexes()
+                self.run(valkey.clear(self._cell))
         finally:
             self.loop.close()
             if self._folder:
@@ -143,7 +155,7 @@ class Bench:
 
     def reopen(self) -> None:
         """A process dies and another continues: only the store survives."""
-        if self.kind in ("sqlite-file", "postgres"):
+        if self.kind in ("sqlite-file", "postgres", "valkey"):
             self.run(self.engine.close())
             self.engine = self._open()
         else:
@@ -264,6 +276,13 @@ class Bench:
         left = [str(v) for v in drained(self.world)]
         if left:
             self._fail("what should be over", left)
+
+    def indexes(self) -> None:
+        """What a cell keeps beside its rows follows from them."""
+        assert self._cell is not None
+        wrong = [f"{fault.subject}: {fault.says}" for fault in self.run(audit(self._cell))]
+        if wrong and not isinstance(sys.exc_info()[1], Mismatch):
+            self._fail("indexes", wrong)
 
     def timers(self) -> None:
         late = [str(v) for v in timers_are_kept(self.world, self.clock(), 0)]

@@ -24,14 +24,14 @@ from .suspend_spec import Suspends
 IDENT = IDENTS[0]
 
 
-@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres", "valkey"))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = Bench(request.param)
     yield made
     made.close()
 
 
-@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres", "valkey"))
 def waits(request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = Bench(request.param, Suspends)
     made.do(sops.seed("k1", "2a" * 32))
@@ -199,7 +199,7 @@ def test_concurrent_suspends_under_one_key_have_one_answer(waits: Bench, early: 
     assert isinstance(waits.do(suspend), Suspended) != early
 
 
-@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres", "valkey"))
 def quorum(request: pytest.FixtureRequest) -> Iterator[FlowMachine]:
     machine = flow_machine_on(request.param)()
     machine.start(kind="quorum")

@@ -15,7 +15,7 @@ from .test_model import budget
 from .test_mutants import CONTROL, WITHIN, Counting, found_by, sequences_until_caught
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "20"))
-EXAMPLES = {"memory": 40, "sqlite-memory": 10, "sqlite-file": 3, "postgres": 3}
+EXAMPLES = {"memory": 40, "sqlite-memory": 10, "sqlite-file": 3, "postgres": 3, "valkey": 3}
 
 pytestmark = pytest.mark.timeout(600)
 

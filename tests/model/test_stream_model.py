@@ -17,7 +17,7 @@ from .test_mutants import CONTROL, Counting, sequences_until_caught
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "15"))
 MOST = 3_000
 """A lost lease that matters to a follower needs many steps in one order."""
-EXAMPLES = {"memory": 60, "sqlite-memory": 20, "sqlite-file": 5, "postgres": 4}
+EXAMPLES = {"memory": 60, "sqlite-memory": 20, "sqlite-file": 5, "postgres": 4, "valkey": 4}
 
 pytestmark = pytest.mark.timeout(600)
 
