@@ -6,7 +6,8 @@ STAMP := $(VENV)/.ready
 STORE ?= sqlite
 KILLS ?= 20
 MINUTES ?= 30
-RESTARTS ?= $(if $(filter postgres,$(STORE)),3,0)
+RESTARTS ?= $(if $(filter sqlite,$(STORE)),0,3)
+APPENDFSYNC ?= always
 SCENARIO ?= submit-claim-complete
 WORKLOAD ?=
 
@@ -54,7 +55,7 @@ bench: venv
 	$(BIN)/python -m benchmarks $(SCENARIO) --store $(STORE) $(if $(WORKLOAD),--workload $(WORKLOAD))
 
 chaos: venv
-	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS)
+	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS) $(if $(filter valkey,$(STORE)),--appendfsync $(APPENDFSYNC))
 
 soak: venv
 	$(BIN)/python -m tests.soak --store $(STORE) --minutes $(MINUTES)
@@ -63,8 +64,11 @@ nightly: venv
 	$(BIN)/pytest -n 3 --dist loadgroup -m nightly
 	$(BIN)/python -m tests.chaos --store sqlite --kills 300
 	$(BIN)/python -m tests.chaos --store postgres --kills 300 --restarts 15
+	$(BIN)/python -m tests.chaos --store valkey --kills 300 --restarts 15
+	$(BIN)/python -m tests.chaos --store valkey --kills 100 --restarts 10 --appendfsync everysec
 	$(BIN)/python -m tests.soak --store sqlite --minutes 15
 	$(BIN)/python -m tests.soak --store postgres --minutes 15
+	$(BIN)/python -m tests.soak --store valkey --minutes 15
 
 docs: venv
 	$(BIN)/python -m docs.generate

@@ -1,5 +1,5 @@
 """`python -m tests.chaos --store postgres --kills 20 [--restarts N] [--seed N] [--executions N]
-[--keep]`
+[--appendfsync everysec] [--keep]`
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from random import SystemRandom
 from .child import Setup
 from .run import Scenario, run_in_folder
 from .stores import STORES
+from .valkey_case import APPENDFSYNC
 
 KILLS_PER_S = 2.0
 EXECUTIONS_PER_KILL = 30
 TASKS_PER_KILL = 5
-POSTGRES_RESTARTS = 3
+SERVER_RESTARTS = 3
 
 
 def options_of(words: list[str]) -> argparse.Namespace:
@@ -28,7 +29,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
         "--restarts",
         type=int,
         default=None,
-        help=f"of the server; {POSTGRES_RESTARTS} on postgres unless given",
+        help=f"of the server; {SERVER_RESTARTS} on postgres and valkey unless given",
     )
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument(
@@ -47,19 +48,27 @@ def options_of(words: list[str]) -> argparse.Namespace:
         "--deadline", type=float, default=None, help="seconds; grows with the work unless given"
     )
     parser.add_argument(
+        "--appendfsync",
+        default=None,
+        choices=APPENDFSYNC,
+        help="of the Valkey server; always unless given",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the folder with the database and the logs"
     )
     options = parser.parse_args(words)
     options.seed = SystemRandom().randrange(2**31) if options.seed is None else options.seed
     if options.restarts is None:
-        options.restarts = POSTGRES_RESTARTS if options.store == "postgres" else 0
+        options.restarts = 0 if options.store == "sqlite" else SERVER_RESTARTS
     if options.restarts < 0:
         parser.error(f"--restarts {options.restarts}: at least 0")
     if options.restarts and options.store == "sqlite":
         parser.error(
             f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or "
-            f"use --store postgres"
+            f"use --store postgres or --store valkey"
         )
+    if options.appendfsync and options.store != "valkey":
+        parser.error("--appendfsync: accepted with --store valkey only")
     options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
     options.tasks = options.tasks or TASKS_PER_KILL * options.kills
     return options
@@ -79,6 +88,8 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         name: getattr(options, name)
         for name in ("store", "kills", "restarts", "seed", "executions", "tasks")
     }
+    if options.appendfsync:
+        told["appendfsync"] = options.appendfsync
     words = " ".join(f"--{name} {value}" for name, value in told.items())
     return Scenario(
         store=options.store,
@@ -93,6 +104,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         ),
         kills=options.kills,
         restarts=options.restarts,
+        appendfsync=options.appendfsync or "always",
         deadline_s=options.deadline or 60 + work,
         command=f"{sys.executable} -m tests.chaos {words} --keep",
     )

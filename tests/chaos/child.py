@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from flowfabric import Engine
-from flowfabric.connect import is_postgres
+from flowfabric.connect import is_server
 from flowfabric.errors import TransportError
 
 from .clocks import read_set_clock, true_ns
@@ -87,7 +87,7 @@ def die() -> None:
 def begin(role: str, setup: Setup) -> None:
     """The whole process, starting right after the fork."""
     _end_with_the_run()
-    if not is_postgres(setup.url) or "worker" in role:
+    if not is_server(setup.url) or "worker" in role:
         read_set_clock(setup.folder)
     errors = os.open(
         Path(setup.folder) / f"{setup.instance}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
@@ -95,7 +95,7 @@ def begin(role: str, setup: Setup) -> None:
     for stream in (1, 2):
         os.dup2(errors, stream)
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
-    if is_postgres(setup.url):
+    if is_server(setup.url):
         logging.getLogger().handlers[0].addFilter(_is_no_outage)
     asyncio.run(_live(setup, importlib.import_module(module_of(role)).main))
 
@@ -134,10 +134,10 @@ async def _live(setup: Setup, main: Main) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent decides
-    log = Log(Path(setup.folder), setup.instance, true_ns if is_postgres(setup.url) else None)
+    log = Log(Path(setup.folder), setup.instance, true_ns if is_server(setup.url) else None)
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
-    if is_postgres(setup.url):
+    if is_server(setup.url):
         engine.with_scanners(
             LOOPS
         )  # everybody stands for election, so that a dead leader is followed

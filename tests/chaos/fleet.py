@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from flowfabric.connect import is_postgres
+from flowfabric.connect import is_postgres, is_valkey
 from tests.patience import patience
 
 from .child import Setup, begin, module_of
@@ -69,7 +69,8 @@ class Fleet:
     ) -> None:
         self._setup, self._url_of, self._roles, self.clients = setup, url_of, roles, clients
         self._nursery = multiprocessing.get_context("forkserver")
-        stores = ["flowfabric.store.postgres.store"] if is_postgres(setup.url) else []
+        kind = {is_postgres(setup.url): "postgres", is_valkey(setup.url): "valkey"}.get(True)
+        stores = [f"flowfabric.store.{kind}.store"] if kind else []
         self._nursery.set_forkserver_preload(
             [*map(module_of, sorted(set(roles.values()))), *stores]
         )

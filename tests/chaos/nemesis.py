@@ -23,6 +23,7 @@ from .plan import LEASE_MS
 from .stores import StoreCase
 
 STOPPED_LEASES = (0.5, 3.0)
+STEPPED_MS = (1_500, 3_000)
 TICK_S = 0.02
 AGAIN_S = 0.2
 ACTS = {
@@ -161,6 +162,9 @@ class Nemesis:
         wrong_ms = self._rng.randint(*self._case.clock_ms) * (1 if self.done["clock"] % 2 else -1)
         self._log.write("note", "clock", wrong_ms=wrong_ms, event=self._case.last_lease_event())
         set_clock(self._folder, wrong_ms)
+        ahead_ms = self._rng.randint(*STEPPED_MS)
+        if not self._outages.is_under_way and self._case.step_server(ahead_ms):
+            self._log.write("note", "server_clock", ahead_ms=ahead_ms)
 
     def _strike(self) -> bool:
         act, role = self._rng.choices(tuple(ACTS), tuple(ACTS.values()))[0]

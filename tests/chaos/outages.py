@@ -45,6 +45,10 @@ class Outages:
     def over(self) -> bool:
         return not self._due and self._under_way is None
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._under_way is not None
+
     def tend(self, kills: int) -> None:
         """Starts the next outage when it is due and the last is over. Raises the error of an
         outage.

@@ -78,6 +78,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     restarts: int
     deadline_s: float
     command: str
+    appendfsync: str = "always"
     pace: Pace = Pace()
     cut_after_s: tuple[float, float] = CUT_AFTER_S
     extra_roles: tuple[tuple[str, str], ...] = ()
@@ -90,7 +91,7 @@ class Run:
         self.scenario, self.folder, self._keep = scenario, folder, keep
         self._began = time.monotonic()
         self._allowed = Allowance(scenario.deadline_s)
-        self.case: StoreCase = case_of(scenario.store, folder)
+        self.case: StoreCase = case_of(scenario.store, folder, scenario.appendfsync)
         setup = structs.replace(scenario.setup, url=self.case.url, folder=str(folder))
         roles = {**ROLES, **dict(scenario.extra_roles)}
         self.fleet = Fleet(setup, self.case.url_of, roles, scenario.clients)

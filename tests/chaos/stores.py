@@ -17,7 +17,14 @@ from typing import Any, Protocol
 import psycopg
 
 from flowfabric import Engine, FlowFabricError, PostgresBackend, SqliteBackend
-from flowfabric.connect import is_postgres, migrate_postgres, read_tables, sqlite_path
+from flowfabric.connect import (
+    ValkeyBackend,
+    is_postgres,
+    is_server,
+    migrate_postgres,
+    read_tables,
+    sqlite_path,
+)
 from flowfabric.errors import TransportError
 from flowfabric.store.port import Row
 from flowfabric.testing.postgres import PostgresServer
@@ -26,6 +33,7 @@ from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
 from .plan import SETTINGS
+from .valkey_case import ValkeyCase
 from .wire import Wire
 
 CUTS = 3
@@ -34,17 +42,18 @@ FRAME_HEADER, WAL_HEADER = 24, 32
 PAUSE_S = 0.05
 QUIET_S = 10.0
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
-STORES = ("sqlite", "postgres")
+STORES = ("sqlite", "postgres", "valkey")
 WIRED = ("worker0", "worker1", "driver", "signaller", "taskworker0", "taskclient")
 
 
 async def open_engine(url: str) -> Engine:
     """Opens the database as every process of a run does. Waits for an unavailable server."""
-    if not is_postgres(url):
+    if not is_server(url):
         return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
+    backend = PostgresBackend if is_postgres(url) else ValkeyBackend
     while True:
         try:
-            return await PostgresBackend.connect(url, settings=SETTINGS)
+            return await backend.connect(url, settings=SETTINGS)
         except TransportError as error:
             if not error.retryable:
                 raise
@@ -87,6 +96,9 @@ class StoreCase(Protocol):
         store's.
         """
 
+    def step_server(self, ahead_ms: int) -> bool:
+        """Sets the clock of the server forward and back, where the run can do so."""
+
     def take_down(self, *, crash: bool) -> None:
         """Ends the server by crash or shutdown, if there is one."""
 
@@ -128,6 +140,9 @@ class SqliteCase:
     def last_lease_event(self) -> int | None:
         with closing(sqlite3.connect(self.path, timeout=LOCKED_S)) as db:
             return db.execute("SELECT coalesce(max(event_id), 0) FROM ff_lease_event").fetchone()[0]
+
+    def step_server(self, ahead_ms: int) -> bool:
+        return False
 
     def take_down(self, *, crash: bool) -> None:
         raise ValueError("SQLite has no server")
@@ -267,6 +282,9 @@ class PostgresCase:
     def last_lease_event(self) -> int | None:
         return None
 
+    def step_server(self, ahead_ms: int) -> bool:
+        return False
+
     def take_down(self, *, crash: bool) -> None:
         if crash:
             self._server.crash()
@@ -327,5 +345,10 @@ def _is_quiet(db: psycopg.Connection[Any]) -> bool:
     return True
 
 
-def case_of(store: str, folder: Path) -> StoreCase:
-    return SqliteCase(folder) if store == "sqlite" else PostgresCase(folder)
+def case_of(store: str, folder: Path, appendfsync: str = "always") -> StoreCase:
+    match store:
+        case "sqlite":
+            return SqliteCase(folder)
+        case "postgres":
+            return PostgresCase(folder)
+    return ValkeyCase(folder, appendfsync, WIRED)

@@ -34,6 +34,7 @@ def faults(seen: Evidence, self_kills: int, restarts: Mapping[str, int], cut: in
         "asked to end": ops["term"],
         "blocked its event loop": ops["blocks"],
         "wall clock set wrong": ops["clock"],
+        "clock of the server stepped": ops["server_clock"],
         "server restarts": ", ".join(f"{count} by {how}" for how, count in restarts.items()),
         "connections cut": cut,
     }

@@ -16,7 +16,7 @@ from flowfabric import ExecutionId
 from flowfabric.errors import TransportError
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 
-from .__main__ import options_of
+from .__main__ import options_of, scenario_of
 from .checker import check
 from .evidence import Evidence
 from .logs import History, Log, read_history
@@ -180,4 +180,13 @@ def test_sqlite_has_no_server_to_restart(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         options_of(["--store", "sqlite", "--restarts", "3"])
     assert "SQLite has no server to restart" in capsys.readouterr().err
-    assert [options_of(["--store", store]).restarts for store in STORES] == [0, 3]
+    assert [options_of(["--store", store]).restarts for store in STORES] == [0, 3, 3]
+
+
+def test_only_valkey_has_an_append_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options_of(["--store", "postgres", "--appendfsync", "always"])
+    assert "--appendfsync: accepted with --store valkey only" in capsys.readouterr().err
+    assert scenario_of(options_of(["--store", "valkey"])).appendfsync == "always"
+    told = scenario_of(options_of(["--store", "valkey", "--appendfsync", "everysec"]))
+    assert told.appendfsync == "everysec" and "--appendfsync everysec" in told.command

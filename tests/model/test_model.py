@@ -16,7 +16,7 @@ from .scenarios import machine_on
 from .suspend_stories import suspend_machine_on
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "30"))
-EXAMPLES = {"memory": 150, "sqlite-memory": 50, "sqlite-file": 20, "postgres": 15, "valkey": 15}
+EXAMPLES = {"memory": 150, "sqlite-memory": 50, "sqlite-file": 20, "postgres": 15, "valkey": 8}
 OF_FLOWS = {"memory": 40, "sqlite-memory": 15, "postgres": 4, "valkey": 4}
 OF_WAITS = {"memory": 60, "sqlite-memory": 20, "postgres": 4, "valkey": 4}
 FLOW_STEPS = int(os.environ.get("FF_MODEL_STEPS", "15"))

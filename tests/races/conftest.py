@@ -1,4 +1,6 @@
-"""A server with a short deadlock timeout, and a database of it for each test."""
+"""A server with a short deadlock timeout, and a database of it for each test. What does not depend
+on Postgres runs on a cell of Valkey, too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from flowfabric.store.postgres.migrate import as_script
 from flowfabric.testing.postgres import PostgresServer
 from tests.postgres import FAST
 
+from .helpers import Place, place_of
+
 _databases = itertools.count()
 
 
@@ -20,6 +24,11 @@ _databases = itertools.count()
 def server() -> Iterator[PostgresServer]:
     with PostgresServer(settings={**FAST, "deadlock_timeout": "50ms"}) as made:
         yield made
+
+
+@pytest.fixture(params=["postgres", "valkey"])
+def place(request: pytest.FixtureRequest) -> Place:
+    return place_of(request.param)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Several engines on one database, each with its own connections, so that races are between
+"""Several engines on one database or cell, each with its own connections, so that races are between
 sessions of the server.
 """
 
@@ -15,20 +15,41 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.store.valkey.audit import audit
+from flowfabric.store.valkey.options import Options as Cell
+from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, Snapshot, snapshot_of
+from tests import valkey
 from tests.patience import patient
+from tests.postgres import clean_database
+
+Place = Options | Cell
+"""A database of Postgres, or a cell of Valkey."""
+
+
+def place_of(kind: str) -> Place:
+    """A new one."""
+    if kind == "valkey":
+        return valkey.new_store(ManualClock()).options
+    return clean_database()
+
+
+async def _opened(place: Place, clock: ManualClock | None) -> PostgresStore | ValkeyStore:
+    if isinstance(place, Cell):
+        return await ValkeyStore(place, clock=clock).open()
+    return await PostgresStore(place, clock=clock).open(check=False)
 
 
 @asynccontextmanager
 async def engines(
-    options: Options, count: int, clock: ManualClock | None = None
+    place: Place, count: int, clock: ManualClock | None = None
 ) -> AsyncIterator[list[Engine]]:
-    stores = [PostgresStore(options, clock=clock) for _ in range(count)]
-    opened: list[PostgresStore] = []
+    opened: list[PostgresStore | ValkeyStore] = []
     try:
-        opened = [await store.open(check=False) for store in stores]
+        for _ in range(count):
+            opened.append(await _opened(place, clock))  # noqa: PERF401 - closed when one fails
         yield [Engine(store, seed=at) for at, store in enumerate(opened)]
     finally:
         for store in opened:
@@ -51,6 +72,8 @@ async def sound_world(engine: Engine) -> Snapshot:
     """The stored rows, after a check of every invariant."""
     world = snapshot_of(await engine.store.dump(TABLES_READ))
     assert [str(violation) for violation in check(world)] == []
+    if isinstance(engine.store, ValkeyStore):
+        assert await audit(engine.store.options) == []
     return world
 
 

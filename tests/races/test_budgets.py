@@ -25,9 +25,8 @@ from flowfabric.model.budget import (
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
-from tests.postgres import clean_database
 
-from .helpers import engines, ident, sound_world
+from .helpers import Place, engines, ident, sound_world
 
 BUDGET = UUID(int=77)
 CALLERS, EACH = 16, 625
@@ -56,9 +55,9 @@ async def spend(engine: Engine, number: int, key: str = "", **deltas: int) -> Us
     return await engine.record_spend(args)
 
 
-async def test_callers_of_two_engines_share_a_limit() -> None:
+async def test_callers_of_two_engines_share_a_limit(place: Place) -> None:
     limit = 7_000
-    async with engines(clean_database(), 2) as several:
+    async with engines(place, 2) as several:
         await several[0].create_budget(limited(a=limit))
 
         async def caller(number: int) -> int:
@@ -72,16 +71,16 @@ async def test_callers_of_two_engines_share_a_limit() -> None:
         await sound_world(several[0])
 
 
-async def test_fifty_reports_of_five_engines_against_thirty() -> None:
-    async with engines(clean_database(), 5) as several:
+async def test_fifty_reports_of_five_engines_against_thirty(place: Place) -> None:
+    async with engines(place, 5) as several:
         await several[0].create_budget(limited(a=30))
         done = await asyncio.gather(*(report(several[n % 5], a=1) for n in range(50)))
         assert Counter(map(type, done)) == {UsageOk: 30, HardBreach: 20}
         assert (await several[0].get_budget_status(BUDGET)).usage == {"a": 30}
 
 
-async def test_one_key_on_five_engines_counts_once() -> None:
-    async with engines(clean_database(), 5) as several:
+async def test_one_key_on_five_engines_counts_once(place: Place) -> None:
+    async with engines(place, 5) as several:
         await several[0].create_budget(limited(a=30))
         done = await asyncio.gather(*(spend(several[n % 5], n, "k", a=1) for n in range(50)))
         assert sum(isinstance(each, UsageOk) for each in done) == 1
@@ -89,9 +88,9 @@ async def test_one_key_on_five_engines_counts_once() -> None:
         assert (world.usage, world.accounts) == ({(BUDGET, "a"): 1}, {(BUDGET, "a"): 1})
 
 
-async def test_dimensions_in_any_order_never_deadlock_and_add_up() -> None:
+async def test_dimensions_in_any_order_never_deadlock_and_add_up(place: Place) -> None:
     names = ("a", "b", "c", "d")
-    async with engines(clean_database(), 4) as several:
+    async with engines(place, 4) as several:
         await several[0].create_budget(limited(**dict.fromkeys(names, 150)))
 
         async def caller(number: int) -> Counter[str]:
@@ -109,9 +108,9 @@ async def test_dimensions_in_any_order_never_deadlock_and_add_up() -> None:
 
 
 @pytest.mark.parametrize("resets", [True, False])
-async def test_spending_among_releases_and_resets(resets: bool) -> None:
+async def test_spending_among_releases_and_resets(place: Place, resets: bool) -> None:
     """The accounts add up to the usage after any mixture of them."""
-    async with engines(clean_database(), 3) as several:
+    async with engines(place, 3) as several:
         await several[0].create_budget(limited(a=10_000, b=10_000))
         for number in range(4):
             await spend(several[0], number, a=1, b=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ from .bulk_processes import PAGE, fused, opened, run_job
 RUNS = 17
 STRIDE = 6
 AT_ONCE = 4
+ACTIONS = ("cancel", "retry", "priority", "delete")
+SHARE = [
+    pytest.param(
+        *each, marks=[pytest.mark.nightly] if each[0] == "valkey" and each[1] != "cancel" else []
+    )
+    for each in product(STORES, ACTIONS)
+]
+"""What differs between actions does not differ between stores."""
 KINDS = {"cancel": "cancelled", "retry": "replayed", "priority": "priority_changed"}
 
 
@@ -109,8 +118,7 @@ async def _killed_at(
     return code != 0
 
 
-@pytest.mark.parametrize("action", ["cancel", "retry", "priority", "delete"])
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(("store", "action"), SHARE)
 @pytest.mark.meets("crash", "cancel")
 @pytest.mark.meets("crash", "replay")
 def test_each_run_is_acted_upon_once_when_the_process_is_killed(

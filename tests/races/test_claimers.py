@@ -13,9 +13,8 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.testing import ManualClock
 from tests.patience import patient
-from tests.postgres import clean_database
 
-from .helpers import create_all, engines, ident, sound_world
+from .helpers import Place, create_all, engines, ident, sound_world
 
 ROWS = 1_000
 GPU = frozenset({"gpu"})
@@ -49,9 +48,10 @@ class Claimer:
 
 
 async def test_each_row_is_claimed_once_in_order_and_no_head_hides_the_rest(
+    place: Place,
     clock: ManualClock,
 ) -> None:
-    async with engines(clean_database(), 4, clock) as several:
+    async with engines(place, 4, clock) as several:
         await create_all(several[0], map(args_of, range(ROWS)))
         claimers = [
             Claimer(several[at % 4], at, GPU if at >= 2 else frozenset()) for at in range(8)

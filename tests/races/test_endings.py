@@ -14,9 +14,8 @@ from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Expired
 from flowfabric.model.lease import ClaimPolicy, Handle, RevokeLeaseArgs
 from flowfabric.testing import ManualClock
-from tests.postgres import clean_database
 
-from .helpers import create_all, engines, ident, sound_world
+from .helpers import Place, create_all, engines, ident, sound_world
 
 EXECUTIONS = 300
 Racer = Callable[[Engine, ExecutionId, Handle], Awaitable[Any]]
@@ -55,9 +54,8 @@ def claims_to_have_won(word: str, answer: Any) -> bool:
     return isinstance(answer, Expired) if word == "expired" else not isinstance(answer, EngineError)
 
 
-async def test_of_many_endings_exactly_one_stands(clock: ManualClock) -> None:
-    options = clean_database()
-    async with engines(options, 6, clock) as several:
+async def test_of_many_endings_exactly_one_stands(place: Place, clock: ManualClock) -> None:
+    async with engines(place, 6, clock) as several:
         first = several[0]
         await create_all(
             first,

@@ -30,19 +30,18 @@ from tests.engine.flow_helpers import Graph, counters, empty_flow, submit
 from tests.engine.helpers import create, outbox, state, worker
 from tests.engine.test_flows_header import header
 from tests.patience import patient
-from tests.postgres import clean_database
 
-from .helpers import engines, sound_world
+from .helpers import engines, place_of, sound_world
 
 UPSTREAMS = 16
 NAMES = [f"u{n}" for n in range(UPSTREAMS)]
-both = pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+both = pytest.mark.parametrize("kind", ["sqlite", "postgres", "valkey"])
 
 
 @asynccontextmanager
 async def two(kind: str, clock: ManualClock, folder: Path) -> AsyncIterator[list[Engine]]:
-    if kind == "postgres":
-        async with engines(clean_database(), 2, clock) as several:
+    if kind != "sqlite":
+        async with engines(place_of(kind), 2, clock) as several:
             yield several
         return
     store = open_store(str(folder / "ff.db"), clock=clock)

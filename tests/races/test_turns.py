@@ -17,9 +17,8 @@ from flowfabric.model.lease import ClaimPolicy, Handle, RevokeLeaseArgs, Work
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.testing import ManualClock
 from flowfabric.verify.snapshot import Snapshot
-from tests.postgres import clean_database
 
-from .helpers import create_all, engines, ident, sound_world
+from .helpers import Place, create_all, engines, ident, sound_world
 
 EXECUTIONS = 200
 AT_ONCE = 20
@@ -105,7 +104,9 @@ def check_taken(world: Snapshot, taken: Taken) -> None:
     assert len(set(told.values())) > 2, "too few took part for this to be a race"
 
 
-async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(clock: ManualClock) -> None:
+async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(
+    place: Place, clock: ManualClock
+) -> None:
     taken = Taken()
     racers: tuple[tuple[str, Racer], ...] = (
         ("success", lambda e, _, h: taken.turn(e, h, "turner", b"turn")),
@@ -127,7 +128,7 @@ async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(clock: Man
         )
         return list(zip((word for word, _ in racers), await asyncio.gather(*running), strict=True))
 
-    async with engines(clean_database(), len(racers), clock) as several:
+    async with engines(place, len(racers), clock) as several:
         await waiting(several[0], 5 * EXECUTIONS)
         handles = await held(several[0], range(EXECUTIONS))
         answers: dict[ExecutionId, list[Any]] = {}
@@ -151,7 +152,7 @@ async def test_of_four_ends_one_is_final_and_each_row_has_one_claimer(clock: Man
     check_taken(world, taken)
 
 
-async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
+async def test_a_lease_runs_out_while_it_is_ended(place: Place, clock: ManualClock) -> None:
     """Ended or lost, never both; a late caller has claimed its next execution all the same. Of
     several ends some may be late although one was not: the timely one locks its row after them.
     """
@@ -170,7 +171,7 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
             behind, engine, who, lambda: taken.turn(engine, handle, name, name.encode())
         )
 
-    async with engines(clean_database(), 4, clock) as several:
+    async with engines(place, 4, clock) as several:
         await waiting(several[0], 5 * EXECUTIONS)
         told: dict[ExecutionId, list[Any]] = {}
         for start in range(0, EXECUTIONS, AT_ONCE):

@@ -16,10 +16,11 @@ from typing import Any
 
 from flowfabric import LoopSettings
 from flowfabric.connect import migrate_postgres
+from tests import valkey
 from tests.patience import patience
 from tests.postgres import database
 
-STORES = ("sqlite", "postgres")
+STORES = ("sqlite", "postgres", "valkey")
 LEASE = "1s"
 LOOPS = LoopSettings(
     lease_expiry_ms=100, delayed_promoter_ms=100, suspension_timeout_ms=100, route_ms=100
@@ -34,6 +35,7 @@ _nursery.set_forkserver_preload(
         "tests.sdk.ticking",
         "asyncpg",
         "flowfabric.store.postgres.store",
+        "flowfabric.store.valkey.store",
     ]
 )
 
@@ -42,6 +44,8 @@ def url_on(store: str, folder: Path) -> str:
     """The url of a new database that other processes can reach."""
     if store == "sqlite":
         return f"sqlite:///{folder / 'ff.db'}"
+    if store == "valkey":
+        return valkey.server().url_of(f"sdk-{folder.name[:40]}")
     url = database(f"sdk_{folder.name[:40]}".replace("-", "_"))
     asyncio.run(migrate_postgres(url))
     return url

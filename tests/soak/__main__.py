@@ -67,7 +67,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
             soak=Endless(SPARED, KEPT_MS),
         ),
         kills=max(int(strikes * kills / sum(ACTS.values())), 1),
-        restarts=max(int(lasts_s / RESTART_EVERY_S), 1) if options.store == "postgres" else 0,
+        restarts=0 if options.store == "sqlite" else max(int(lasts_s / RESTART_EVERY_S), 1),
         deadline_s=lasts_s * 1.5 + 180,
         command=f"{sys.executable} -m tests.soak {told} --seed {options.seed} --keep",
         pace=Pace(PAUSE_S, KILLS_PER_FREEZE, 0, lasts_s, SPARED),

@@ -11,6 +11,8 @@ from typing import Any, cast
 import pytest
 
 from flowfabric.store.schema import TABLES
+from flowfabric.testing import ManualClock
+from tests import valkey
 from tests.chaos.checker import check
 from tests.chaos.child import CALM
 from tests.chaos.evidence import TRIMMED, Evidence, key_of
@@ -20,10 +22,12 @@ from tests.chaos.run import Found, Run
 from tests.chaos.sound import DONE, Tables, again, alter, rows_of
 from tests.chaos.stores import SqliteCase, open_engine
 from tests.chaos.task_plan import FRAMES, TICK
+from tests.engine.helpers import create
+from tests.store.valkey.helpers import engine_on
 
 from .__main__ import options_of, scenario_of
 from .follow import every_minute_ran, frames_came_in_order
-from .watch import Soak, sample
+from .watch import Soak, sample, sample_cell
 
 S, MINUTE_MS = 10**9, 60_000
 
@@ -205,3 +209,11 @@ def test_the_command_that_is_printed_repeats_the_run() -> None:
     again = scenario_of(options_of(words[words.index("tests.soak") + 1 :]))
     assert again.setup == scenario.setup and again.kills == scenario.kills
     assert "--keep" in words
+
+
+async def test_a_sample_of_a_cell_has_rows_and_connections(clock: ManualClock) -> None:
+    options = valkey.new_store(clock).options
+    async with engine_on(options, clock) as engine:
+        await create(engine)
+        found = await sample_cell(options)
+    assert found["rows"]["ff_exec_core"] == 1 and found["connections"] >= 1

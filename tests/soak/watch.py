@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +13,18 @@ from typing import Any
 import psycopg
 
 from flowfabric import FlowFabricError
-from flowfabric.connect import is_postgres, sqlite_path
+from flowfabric.connect import (
+    index_faults,
+    is_postgres,
+    is_server,
+    is_valkey,
+    sqlite_path,
+    valkey_options,
+)
 from flowfabric.store.schema import TABLES
+from flowfabric.store.valkey.connection import Connection
+from flowfabric.store.valkey.lua_schema import TABLE_CODES
+from flowfabric.store.valkey.options import Options
 from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import snapshot_of
@@ -95,7 +106,7 @@ class Soak(Watch):
         assert self._log is not None
         try:
             found = sample(run.case.url)
-        except (psycopg.Error, sqlite3.Error):
+        except (FlowFabricError, psycopg.Error, sqlite3.Error):
             return []  # it is away
         self._log.write("note", "sample", **found)
         return []
@@ -103,10 +114,12 @@ class Soak(Watch):
     def verify(self, run: Run) -> list[Violation]:
         try:
             world = snapshot_of(run.case.tables())
+            faults = index_faults(run.case.url) or []
         except (FlowFabricError, psycopg.Error, sqlite3.Error):
             return []
         self._verified += 1
-        return list(invariants.check(world))
+        indexes = [Violation("indexes", subject, says) for subject, says in faults]
+        return [*invariants.check(world), *indexes]
 
     def judge(self, run: Run, seen: Evidence) -> list[Violation]:
         notes, away = seen.history.notes, self._away(run, seen)
@@ -135,7 +148,7 @@ class Soak(Watch):
         for note in seen.history.notes:
             if note["op"] in ("stop", "freeze"):
                 spared = note["target"].rpartition("-")[0] in self._spared
-                if spared or not is_postgres(run.case.url):
+                if spared or not is_server(run.case.url):
                     thawed = note["t"] + int(float(note["seconds"]) * 1e9)
                     spans.append((note["t"], thawed + (BACK_NS if spared else UNLOCKED_NS)))
         return spans
@@ -149,6 +162,8 @@ class Soak(Watch):
 
 def sample(url: str) -> dict[str, Any]:
     """Rows of every table, and the connections of a server."""
+    if is_valkey(url):
+        return asyncio.run(sample_cell(valkey_options(url)))
     if is_postgres(url):
         with psycopg.connect(url, autocommit=True) as db:
             rows = {name: db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in TABLES}
@@ -163,6 +178,19 @@ def sample(url: str) -> dict[str, Any]:
             name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES
         }
     return {"connections": None, "rows": counted}
+
+
+async def sample_cell(options: Options) -> dict[str, Any]:
+    link = await Connection.open(options)
+    try:
+        rows = {}
+        for name, code in TABLE_CODES.items():
+            rows[name] = int(await link.command("ZCARD", f"{options.prefix}:{code}"))
+        told = (await link.command("INFO", "clients")).decode()
+    finally:
+        await link.close()
+    named = dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
+    return {"connections": int(named["connected_clients"]) - 1, "rows": rows}
 
 
 def _levels(series: dict[tuple[str, str], level.Series], ends_s: float) -> Table:

@@ -52,6 +52,11 @@ class ValkeyServer:
         except OSError:
             return False
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not running"
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         if self._process is not None:
             self._process.send_signal(number)

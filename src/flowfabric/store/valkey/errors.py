@@ -36,6 +36,7 @@ KINDS = {
     "ACL failure": "auth",
 }
 """What the server's words mean. It has refused the call, and nothing was written."""
+_WORDS = re.compile(rf"\b({'|'.join(KINDS)})(?:Error)?\b")
 FULL = "the server's memory is full, and nothing was written; raise maxmemory"
 RIGHTS = "too few rights; docs/valkey.md lists those that a user needs"
 _DENIED = re.compile(r"User \S+ has no permissions to [^(){}@]*")
@@ -85,8 +86,8 @@ def unreachable(error: BaseException, shown: str, found: str = "") -> Exception:
 
 
 def kind_of(error: BaseException) -> str | None:
-    text = str(error)[:_SHOWN]
-    return next((kind for word, kind in KINDS.items() if word in text), None)
+    found = _WORDS.search(str(error)[:_SHOWN])
+    return None if found is None else KINDS[found[1]]
 
 
 def is_elsewhere(error: BaseException) -> bool:
