@@ -16,7 +16,7 @@ from .families import CALLS, CHILDREN, EXPECTED, RUNS, family_app, raise_family
 from .processes import DEADLINE_S, STORES, ended, eventually, noted, started, url_on
 
 AT_ONCE = 8
-STRIDE = {"sqlite": 9, "postgres": 13}
+STRIDE = {"sqlite": 9, "postgres": 13, "valkey": 13}
 
 
 async def points(folder: Path) -> int:

@@ -16,7 +16,7 @@ from .crashing import EXPECTED, NEVER, STEPS, Fuse, fused, ten_steps, work_until
 from .processes import DEADLINE_S, STORES, ended, eventually, noted, started, url_on
 
 AT_ONCE = 12
-STRIDE = {"sqlite": 4, "postgres": 7}
+STRIDE = {"sqlite": 4, "postgres": 7, "valkey": 7}
 """A step has five points: with these strides each of them is met, at one step or another. Nightly,
 a process is killed at every point.
 """
