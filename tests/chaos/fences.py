@@ -48,7 +48,8 @@ def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
 
 def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
     """No write was accepted that was sent after a higher epoch was granted, by the logs or by the
-    lease events.
+    lease events. A repeated end is answered as the first one was, also when the execution was
+    resumed and granted meanwhile.
     """
     raised: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for call in seen.history.of("claim"):
@@ -61,7 +62,7 @@ def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
         by_logs = [
             epoch
             for epoch, at_ns in raised[call.execution]
-            if epoch > call.epoch and at_ns < call.asked_ns
+            if sent_ms is not None and epoch > call.epoch and at_ns < call.asked_ns
         ]
         granted = (e for e in _comparable(seen, call) if sent_ms is not None)
         by_events = [

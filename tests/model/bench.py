@@ -144,10 +144,10 @@ class Bench:
     def close(self) -> None:
         try:
             self.run(self.engine.close())
-            self.run(self.loop.shutdown_default_executor())
             if self._cell is not None:
                 self.indexes()
                 self.run(valkey.clear(self._cell))
+            self.run(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
             if self._folder:

@@ -15,7 +15,7 @@ from .test_model import budget
 from .test_mutants import CONTROL, WITHIN, Counting, sequences_until_caught
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "25"))
-EXAMPLES = {"memory": 120, "sqlite-memory": 40, "sqlite-file": 8, "postgres": 8, "valkey": 8}
+EXAMPLES = {"memory": 120, "sqlite-memory": 40, "sqlite-file": 8, "postgres": 8, "valkey": 4}
 
 pytestmark = pytest.mark.timeout(600)
 

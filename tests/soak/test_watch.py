@@ -74,7 +74,7 @@ def test_rows_that_break_an_invariant_end_the_run(
     watch.look(cast(Run, run))
     assert watch.verify(cast(Run, run))
     assert not watch.verify(
-        cast(Run, SimpleNamespace(case=SimpleNamespace(tables=lambda: sound[0])))
+        cast(Run, SimpleNamespace(case=SimpleNamespace(url=case.url, tables=lambda: sound[0])))
     )
     watch.close()
 
