@@ -138,9 +138,10 @@ async def connect_store(
     loops: bool | LoopSettings = True,
     settings: Settings | None = None,
     **tuning: Any,
-) -> Engine:
+) -> LocalEngineProtocol:
     """As `connect`, for a store: the answer has the operations that HTTP does not carry."""
     _check_store_url(url, "memory://, ")
+    engine: LocalEngineProtocol
     if url == "memory://":
         engine = memory_engine(tuning.get("clock", system_clock), settings)
     elif is_postgres(url):
@@ -187,7 +188,7 @@ async def look_at(url: str, token: str | None = None) -> EngineProtocol:
     return await look_at_store(url)
 
 
-async def look_at_store(url: str) -> Engine:
+async def look_at_store(url: str) -> LocalEngineProtocol:
     """An engine for reads of an existing database: it creates, migrates and starts nothing. Close
     it; do not enter it.
 
