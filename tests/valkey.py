@@ -15,7 +15,7 @@ from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing.valkey import ValkeyServer
 
-_CELLS = count()
+CELLS = count()
 _running: list[ValkeyServer] = []
 
 
@@ -27,7 +27,7 @@ def server() -> ValkeyServer:
 
 def new_store(clock: Clock) -> ValkeyStore:
     """A store on a cell of its own."""
-    return ValkeyStore(Options("127.0.0.1", server().port, f"test-{next(_CELLS)}"), clock=clock)
+    return ValkeyStore(Options("127.0.0.1", server().port, f"test-{next(CELLS)}"), clock=clock)
 
 
 def new_url() -> str:

@@ -27,6 +27,7 @@ from flowfabric.connect.urls import (
 )
 from flowfabric.connect.valkey import ValkeyBackend, valkey_engine, valkey_options
 from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.cells.pool import dump_cells
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.local_protocol import LocalEngineProtocol
@@ -102,9 +103,10 @@ async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, l
 
 
 async def _read_valkey(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Of all cells: a number of an event may occur in each of them."""
     engine = await ValkeyBackend.connect(url)
     try:
-        return await engine.store.dump(tables)
+        return await dump_cells(engine.cells, tables)
     finally:
         await engine.close()
 

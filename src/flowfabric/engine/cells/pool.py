@@ -12,6 +12,7 @@ from weakref import WeakSet
 from flowfabric.engine.cells import inherited
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import name
+from flowfabric.store.port import Row
 from flowfabric.store.single_flight import SingleFlight
 
 T = TypeVar("T")
@@ -119,3 +120,13 @@ class Cells:
 
     def engines(self) -> Iterable[Engine]:
         return (self.base, *self._in_use)
+
+
+async def dump_cells(cells: Cells, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Whole tables of all cells, one cell after the other."""
+    listed = list(tables)
+    found: dict[str, list[Row]] = {table: [] for table in listed}
+    for name in await cells.names():
+        for table, rows in (await cells.cell(name).store.dump(listed)).items():
+            found[table] += rows
+    return found
