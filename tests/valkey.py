@@ -32,7 +32,7 @@ def new_store(clock: Clock) -> ValkeyStore:
 
 def new_url() -> str:
     """A cell that is empty."""
-    return server().url_of(f"test-{next(_CELLS)}")
+    return server().url_of(f"test-{next(CELLS)}")
 
 
 class GatheringStore(ValkeyStore):

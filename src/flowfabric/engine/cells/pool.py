@@ -126,7 +126,7 @@ async def dump_cells(cells: Cells, tables: Iterable[str]) -> dict[str, list[Row]
     """Whole tables of all cells, one cell after the other."""
     listed = list(tables)
     found: dict[str, list[Row]] = {table: [] for table in listed}
-    for name in await cells.names():
-        for table, rows in (await cells.cell(name).store.dump(listed)).items():
+    for each in await cells.names():
+        for table, rows in (await cells.cell(each).store.dump(listed)).items():
             found[table] += rows
     return found
