@@ -46,7 +46,7 @@ async def until_state(engine: Any, ident: ExecutionId, state: str) -> None:
 
 def is_asleep(loops: CellLoops, name: str) -> bool:
     cell = loops.cells.get(name)
-    return cell is not None and cell.seen is not None and not cell.is_awake
+    return cell is not None and cell.seen is not None
 
 
 @asynccontextmanager
@@ -88,6 +88,8 @@ async def test_a_sleeping_cell_is_woken_by_a_commit_and_by_its_timer(
             late = await delayed(engine, "ann", 1_500)
             await until(lambda: is_asleep(loops, "ann"))
             assert await engine.read_execution_state(late) == "delayed"
+            await loops.look()
+            assert is_asleep(loops, "ann"), "its loops commit as well"
             await until_state(engine, late, "waiting")
 
 

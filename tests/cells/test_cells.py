@@ -18,7 +18,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import UsageDimensions
 from flowfabric.model.bulk import BulkAction, BulkArgs, BulkState
 from flowfabric.model.event import Channel, ScannerFilter
-from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
+from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Page
 from flowfabric.model.flow import AddExecutionToFlowArgs, CreateFlowArgs
 from flowfabric.model.search import ExecutionFilter
 from flowfabric.testing import ManualClock
@@ -252,6 +252,23 @@ async def test_two_processes_open_a_cell_at_once() -> None:
         assert len(listed.items) == sum(map(len, made)) == 10
         (lane,) = [await one.cells.cell("ann").read_lane("night")]
         assert lane is not None and lane.state == "paused"
+
+
+async def test_answers_are_not_mixed_up_while_cells_are_opened() -> None:
+    async with opened() as engine:
+        (mine,) = await create(engine, "default")
+        names = [f"t{n}" for n in range(150)]
+
+        async def use(name: str) -> None:
+            for _ in range(5):
+                cell = engine.cells.cell(name)
+                answers = await asyncio.gather(
+                    cell.list_lanes(), cell.read_execution_state(mine), cell.oldest_overdue_ms()
+                )
+                assert answers == [Page([], None), None, 0]
+
+        async with patient(60):
+            await asyncio.gather(*map(use, names))
 
 
 async def test_a_crash_before_the_first_write_leaves_an_empty_cell(

@@ -68,14 +68,18 @@ class CellSupervisor:
     """The loops of one cell, which run while something happens in it."""
 
     def __init__(
-        self, namespace: str, open_cell: OpenCell, settings: LoopSettings, turns: asyncio.Semaphore
+        self,
+        namespace: str,
+        directory: Directory,
+        open_cell: OpenCell,
+        settings: LoopSettings,
+        turns: asyncio.Semaphore,
     ) -> None:
         self._namespace, self._open_cell, self._settings = namespace, open_cell, settings
-        self._turns = turns
+        self._directory, self._turns = directory, turns
         self.stirred = asyncio.Event()
         self.seen: object = None
-        """The last commit that a sleeping cell is known to have."""
-        self.is_awake = False
+        """The last commit of a sleeping cell; None while its loops run, which commit as well."""
         self.engine: Engine | None = None
         self._stopping = asyncio.Event()
         self._grace_s = GRACE_S
@@ -97,6 +101,7 @@ class CellSupervisor:
             self.engine = await self._open_cell(self._namespace, WatchedWakeups(self.stirred.set))
         async with self._turns:
             self.stirred.clear()
+            self.seen = None
             supervisor = Supervisor(self.engine, self._settings)
             await supervisor.run_once()
             wait_s = await self._until_due(supervisor)
@@ -110,8 +115,8 @@ class CellSupervisor:
     async def _awake(self, engine: Engine) -> float:
         """Runs the loops until the cell is quiet; the seconds until its next timer."""
         supervisor = Supervisor(engine, self._settings)
+        self.seen = None
         supervisor.start(announced=False)
-        self.is_awake = True
         try:
             while True:
                 self.stirred.clear()
@@ -119,14 +124,16 @@ class CellSupervisor:
                     return 0.0
                 if await self._within(QUIET_S, self.stirred):
                     continue
-                wait_s = await self._until_due(supervisor)
-                if wait_s > QUIET_S:
+                async with self._turns:
+                    wait_s = await self._until_due(supervisor)
+                if wait_s > QUIET_S and not self.stirred.is_set():
                     return wait_s
         finally:
-            self.is_awake = False
             await supervisor.stop(self._grace_s)
 
     async def _until_due(self, supervisor: Supervisor) -> float:
+        """Commits from now on, and only these, are missing in the answer."""
+        (self.seen,) = await self._directory.last_commits([self._namespace])
         due = await supervisor.next_due()
         if due is None or self.engine is None:
             return float("inf")
@@ -205,16 +212,16 @@ class CellLoops:
         for name in await self._directory.names():
             if name not in self.cells and not self._stopping.is_set():
                 self._add(name)
-        asleep = [name for name, each in self.cells.items() if not each.is_awake]
+        asleep = [name for name, each in self.cells.items() if each.seen is not None]
         for name, last in zip(asleep, await self._directory.last_commits(asleep), strict=True):
             cell = self.cells[name]
-            if last is not None and last != cell.seen:
-                if cell.seen is not None:
-                    cell.stirred.set()
-                cell.seen = last
+            if None not in (last, cell.seen) and last != cell.seen:
+                cell.stirred.set()
 
     def _add(self, name: str) -> None:
-        cell = self.cells[name] = CellSupervisor(name, self._opened, self._settings, self._turns)
+        cell = self.cells[name] = CellSupervisor(
+            name, self._directory, self._opened, self._settings, self._turns
+        )
         task = asyncio.create_task(cell.run(), name=f"flowfabric-cell-{name}")
         self._tasks.add(task)
 

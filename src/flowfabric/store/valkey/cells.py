@@ -21,6 +21,8 @@ from flowfabric.store.valkey.options import Options
 from flowfabric.store.valkey.packing import packed
 
 AT_ONCE = 64
+MAX_CALLS = 500
+"""Calls that wait for an answer at once; the driver refuses the thousand and first."""
 REGISTERED = ("cells", "", "", "")
 """What stores of the base cell hear: a topic without a key and a time."""
 _SAFE = ".:"
@@ -32,29 +34,39 @@ def cell_of(base: Options, namespace: str) -> Options:
 
 
 class Link:
-    """One client for all cells of a deployment, and for one event loop."""
+    """Two clients for all cells of a deployment, and for one event loop: one calls, one listens.
+
+    The driver may answer a call with the confirmation of a subscription, so no client does both.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._told: dict[str, WeakMethod[Told]] = {}
         self._flight = SingleFlight()
         self._shared: Connection | None = None
+        self._listening: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._turns = asyncio.Semaphore(MAX_CALLS)
 
     async def connection(self, options: Options, told: Told) -> Connection:
         """Calls to a cell. From now on `told` gets what is published in it."""
         shared = await self.shared()
+        if self._listening is None:
+            self._listening = await self._flight.once("listening", self._listen)
         self._told[options.channel] = WeakMethod(told)
-        await shared.hear(options.channel)
-        return await shared.at(options)
+        await self._listening.hear(options.channel)
+        return await shared.at(options, self._turns)
 
     async def shared(self) -> Connection:
         """The connection to the base cell."""
         if self._shared is None:
-            self._shared = await self._flight.once(None, self._open)
+            self._shared = await self._flight.once("shared", self._open)
         return self._shared
 
     async def _open(self) -> Connection:
+        return await Connection.open(self._options)
+
+    async def _listen(self) -> Connection:
         self._loop = asyncio.get_running_loop()
         return await Connection.hearing(self._options, self._heard)
 
@@ -69,14 +81,15 @@ class Link:
 
     def _forget(self, channel: str, held: WeakMethod[Told]) -> None:
         """The store of this cell has gone, and no other has come."""
-        if self._shared is not None and self._told.get(channel) is held:
+        if self._listening is not None and self._told.get(channel) is held:
             del self._told[channel]
-            asyncio.ensure_future(self._shared.forget(channel)).add_done_callback(seen)
+            asyncio.ensure_future(self._listening.forget(channel)).add_done_callback(seen)
 
     async def close(self) -> None:
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            await shared.close()
+        for each in (self._shared, self._listening):
+            if each is not None:
+                await each.close()
+        self._shared = self._listening = None
 
 
 class Registry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any
 
 from glide import GlideClusterClient, GlideError, RequestError, SlotKeyRoute, SlotType
@@ -46,6 +46,7 @@ class Connection:
         self._client, self._is_shared, self._doubts = client, is_shared, 0
         self._confirming: Confirming | None = None
         self._options = options
+        self._turns: AbstractAsyncContextManager[object] = nullcontext()
         self._keys = options.declared
         self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
 
@@ -63,9 +64,13 @@ class Connection:
             raise unreachable(error, options.shown, await tls_problem(options)) from error
         return await cls(client, options)._confirmed_by_replica(options)
 
-    async def at(self, options: Options) -> Connection:
-        """Another cell on the same client, which stays open when that connection is closed."""
-        return await self.near(options)._confirmed_by_replica(options)
+    async def at(self, options: Options, turns: asyncio.Semaphore) -> Connection:
+        """Another cell on the same client, which stays open when that connection is closed. Calls
+        of all cells take turns.
+        """
+        made = self.near(options)
+        made._turns = turns
+        return await made._confirmed_by_replica(options)
 
     def near(self, options: Options) -> Connection:
         """As `at`, for commands: its commits are not confirmed by a replica."""
@@ -158,7 +163,8 @@ class Connection:
             try:
                 if is_missing:
                     await self._sent(("FUNCTION", "LOAD", "REPLACE", library().text))
-                return await call()
+                async with self._turns:
+                    return await call()
             except GlideError as error:
                 is_missing = isinstance(error, RequestError) and _UNKNOWN_FUNCTION in str(error)
                 if not (is_missing or is_elsewhere(error)) or time.monotonic() + pause > until:
