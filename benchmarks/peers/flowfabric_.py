@@ -80,7 +80,7 @@ async def roundtrip(url: str, n: int) -> list[float]:
         return await sampled(once, n)
 
 
-async def _followed(engine: Engine) -> Callable[[], Awaitable[None]]:
+async def _followed(engine: LocalEngineProtocol) -> Callable[[], Awaitable[None]]:
     """The next completion is that of the job."""
     done = await engine.subscribe_completion()
 
@@ -93,7 +93,7 @@ async def _followed(engine: Engine) -> Callable[[], Awaitable[None]]:
     return once
 
 
-async def _outcome(engine: Engine) -> None:
+async def _outcome(engine: LocalEngineProtocol) -> None:
     """With the result, as every peer on Valkey hands it over."""
     job = _job()
     await engine.create_execution(job)
