@@ -26,6 +26,7 @@ from flowfabric import (
     memory_engine,
 )
 from flowfabric.connect import ValkeyBackend, migrate_postgres
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.testing.postgres import PostgresServer
 
 LANE = "bench"
@@ -62,7 +63,9 @@ async def opened(
             opening: OpenRival = partial(_raw_postgres, server)
         elif store == "valkey":
             cells = stack.enter_context(new_server())
-            engine = await ValkeyBackend.connect(cells.url, settings=settings)
+            connected = await ValkeyBackend.connect(cells.url, settings=settings)
+            stack.push_async_callback(connected.close)
+            engine = connected.cells.base
             opening = partial(RawValkeyLives.open, cells.port)
         else:
             path = Path(
@@ -107,11 +110,12 @@ async def _raw_sqlite(path: Path | None) -> Rival | None:
     return None if path is None else RawLives(path)
 
 
-def creations(n: int) -> list[CreateExecutionArgs]:
+def creations(n: int, namespace: str = "default") -> list[CreateExecutionArgs]:
     return [
         CreateExecutionArgs(
             execution_id=ExecutionId.solo(LANE),
             lane_id=LANE,
+            namespace=namespace,
             execution_kind="bench",
             input_payload=PAYLOAD,
         )
@@ -119,6 +123,6 @@ def creations(n: int) -> list[CreateExecutionArgs]:
     ]
 
 
-async def fill(engine: Engine, n: int) -> None:
+async def fill(engine: LocalEngineProtocol, n: int) -> None:
     for at in range(0, n, BULK):
         await engine.create_executions(creations(min(BULK, n - at)))

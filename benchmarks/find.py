@@ -19,9 +19,10 @@ import asyncpg
 from benchmarks.engines import new_database
 from benchmarks.report import Measured, percentile
 from benchmarks.valkey import insert_rows, new_server
-from flowfabric import Engine, ExecutionId, PostgresBackend, SqliteBackend
+from flowfabric import ExecutionId, PostgresBackend, SqliteBackend
 from flowfabric.connect import ValkeyBackend
 from flowfabric.engine.executions.execution_counts import COUNTED
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
 from flowfabric.model.search import ExecutionFilter
 from flowfabric.model.state import PublicState
@@ -119,7 +120,9 @@ def _searches(n: int) -> dict[str, ExecutionFilter]:
     }
 
 
-async def _pages(engine: Engine, store: str, n: int, name: str, where: ExecutionFilter) -> Measured:
+async def _pages(
+    engine: LocalEngineProtocol, store: str, n: int, name: str, where: ExecutionFilter
+) -> Measured:
     samples: list[float] = []
     cursor, rows = None, 0
     for _ in range(PAGES):
@@ -140,7 +143,7 @@ async def _pages(engine: Engine, store: str, n: int, name: str, where: Execution
     )
 
 
-async def _counts(engine: Engine, store: str, n: int) -> list[Measured]:
+async def _counts(engine: LocalEngineProtocol, store: str, n: int) -> list[Measured]:
     """Counts as they are asked for, and the count behind them."""
     asked, counted = [], []
     for _ in range(5):
@@ -166,12 +169,12 @@ async def _counts(engine: Engine, store: str, n: int) -> list[Measured]:
 
 
 @asynccontextmanager
-async def _filled(store: str, n: int) -> AsyncIterator[Engine]:
+async def _filled(store: str, n: int) -> AsyncIterator[LocalEngineProtocol]:
     async with AsyncExitStack() as stack:
         if store == "postgres":
             server = stack.enter_context(PostgresServer())
             url = await new_database(server, NAME)
-            engine: Engine = await PostgresBackend.connect(url, migrate=True)
+            engine: LocalEngineProtocol = await PostgresBackend.connect(url, migrate=True)
             stack.push_async_callback(engine.close)
             await _fill_postgres(url, n)
         elif store == "valkey":
@@ -233,7 +236,7 @@ async def _fill_postgres(url: str, n: int) -> None:
         await connection.close()
 
 
-async def _fill_valkey(engine: Engine, n: int) -> None:
+async def _fill_valkey(engine: LocalEngineProtocol, n: int) -> None:
     """The rows that SQLite has."""
     with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as folder:
         path = str(Path(folder) / "engine.db")

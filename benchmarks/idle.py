@@ -16,9 +16,10 @@ from benchmarks.engines import BULK, LANE, SERVERS, creations, new_database
 from benchmarks.memory_use import rss_mb
 from benchmarks.report import Measured
 from benchmarks.valkey import calls, new_server
-from flowfabric import ClaimPolicy, Engine
+from flowfabric import ClaimPolicy
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.connect import connect_store, migrate_postgres
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.testing.postgres import PostgresServer
 
 NAME, FLEET = "idle", "idle-fleet"
@@ -65,7 +66,9 @@ async def run_fleet(store: str, n: int, workers: int) -> list[Measured]:
     return found
 
 
-async def _engines(stack: AsyncExitStack, store: str, count: int) -> tuple[Sent, list[Engine]]:
+async def _engines(
+    stack: AsyncExitStack, store: str, count: int
+) -> tuple[Sent, list[LocalEngineProtocol]]:
     """On one server, and how many statements or calls it has had."""
     if store == "valkey":
         cells = stack.enter_context(new_server())
@@ -76,7 +79,7 @@ async def _engines(stack: AsyncExitStack, store: str, count: int) -> tuple[Sent,
         url = await new_database(server, "engine")
         await migrate_postgres(url)
         sent = partial(_statements, server)
-    engines: list[Engine] = []
+    engines: list[LocalEngineProtocol] = []
     for _ in range(count):
         engines.append(await connect_store(url, loops=False))
         stack.push_async_callback(engines[-1].close)
@@ -96,7 +99,7 @@ async def _watched(sent: Sent, waiting: Waiting, seconds: int) -> float:
     return count / seconds
 
 
-async def _wait(engine: Engine, lane: str, number: int, seconds: int) -> None:
+async def _wait(engine: LocalEngineProtocol, lane: str, number: int, seconds: int) -> None:
     policy = ClaimPolicy(
         "bench",
         f"bench-{number}",
@@ -106,7 +109,7 @@ async def _wait(engine: Engine, lane: str, number: int, seconds: int) -> None:
     await engine.claim(lane, (), policy)
 
 
-async def _follow(engine: Engine) -> None:
+async def _follow(engine: LocalEngineProtocol) -> None:
     async for _event in engine.subscribe_completion(BEGINNING):
         pass
 
@@ -115,7 +118,7 @@ def _lane(number: int) -> str:
     return f"{LANE}-{number}"
 
 
-async def _use_lanes(engine: Engine) -> None:
+async def _use_lanes(engine: LocalEngineProtocol) -> None:
     """Each has had an execution, which sleeps for a day."""
     until = await engine.server_time_ms() + 86_400_000
     for at in range(0, LANES, BULK):

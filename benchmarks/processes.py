@@ -19,8 +19,9 @@ from tests.pgbouncer import BINARY, PgBouncer
 from benchmarks.engines import LANE, creations, new_database
 from benchmarks.report import Measured
 from benchmarks.valkey import new_server
-from flowfabric import ClaimPolicy, Engine
+from flowfabric import ClaimPolicy
 from flowfabric.connect import connect_store, migrate_postgres
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.testing.postgres import PostgresServer
 
 NAME = "processes"
@@ -209,7 +210,7 @@ def _heard(told: asyncio.Event) -> None:
     told.set()
 
 
-async def _submit(engine: Engine, n: int, told: asyncio.Event) -> Part:
+async def _submit(engine: LocalEngineProtocol, n: int, told: asyncio.Event) -> Part:
     await told.wait()
     limit = asyncio.Semaphore(IN_FLIGHT)
 
@@ -222,7 +223,7 @@ async def _submit(engine: Engine, n: int, told: asyncio.Event) -> Part:
     return Part(n, time.time())
 
 
-async def _work(engine: Engine, slots: int, told: asyncio.Event) -> Part:
+async def _work(engine: LocalEngineProtocol, slots: int, told: asyncio.Event) -> Part:
     part = Part(0, 0.0)
 
     async def slot(number: int) -> None:

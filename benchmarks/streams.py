@@ -13,8 +13,9 @@ from statistics import median
 
 from benchmarks.engines import LANE, SERVERS, creations, opened, served
 from benchmarks.report import Measured, percentile
-from flowfabric import ClaimPolicy, Engine, Frame, FrameKind
+from flowfabric import ClaimPolicy, Frame, FrameKind
 from flowfabric.connect import connect_store
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.model.lease import Work
 
 APPEND, LATENCY = "stream-append", "stream-latency"
@@ -26,7 +27,7 @@ POLICY = ClaimPolicy("bench", "bench-1", 3_600_000)
 TOKEN = Frame(b" token", FrameKind.Stdout, "delta")
 
 
-async def _attempts(engine: Engine, count: int) -> list[Work]:
+async def _attempts(engine: LocalEngineProtocol, count: int) -> list[Work]:
     await engine.create_executions(creations(count))
     return await engine.claim_many(LANE, (), POLICY, count)
 
@@ -61,7 +62,7 @@ def _flatness(how: str, store: str, first: float, last: float) -> Measured:
     )
 
 
-async def _tokens(engine: Engine, attempts: list[Work], each: int) -> float:
+async def _tokens(engine: LocalEngineProtocol, attempts: list[Work], each: int) -> float:
     async def write(work: Work) -> None:
         for _ in range(each):
             await engine.append_frame(work.handle, TOKEN)
@@ -71,7 +72,9 @@ async def _tokens(engine: Engine, attempts: list[Work], each: int) -> float:
     return each * len(attempts) / (time.perf_counter() - began)
 
 
-async def _grown(engine: Engine, work: Work) -> tuple[tuple[float, float], tuple[float, float]]:
+async def _grown(
+    engine: LocalEngineProtocol, work: Work
+) -> tuple[tuple[float, float], tuple[float, float]]:
     """Seconds per frame at the beginning of a stream and at its end: written singly, and in
     batches.
     """
@@ -81,7 +84,7 @@ async def _grown(engine: Engine, work: Work) -> tuple[tuple[float, float], tuple
     return (first[0], last[0]), (first[1], last[1])
 
 
-async def _seconds(engine: Engine, work: Work, count: int, batch: int) -> float:
+async def _seconds(engine: LocalEngineProtocol, work: Work, count: int, batch: int) -> float:
     began = time.perf_counter()
     for _ in range(count // batch):
         await engine.append_frames(work.handle, [TOKEN] * batch)
@@ -98,7 +101,9 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
     return found
 
 
-async def _latency(name: str, store: str, writer: Engine, reader: Engine, n: int) -> Measured:
+async def _latency(
+    name: str, store: str, writer: LocalEngineProtocol, reader: LocalEngineProtocol, n: int
+) -> Measured:
     (work,) = await _attempts(writer, 1)
     seen: asyncio.Queue[float] = asyncio.Queue()
 
@@ -128,7 +133,7 @@ async def _latency(name: str, store: str, writer: Engine, reader: Engine, n: int
 @asynccontextmanager
 async def _another_process(
     store: str,
-) -> AsyncIterator[tuple[Engine, asyncio.subprocess.Process]]:
+) -> AsyncIterator[tuple[LocalEngineProtocol, asyncio.subprocess.Process]]:
     """A follower in a process of its own, which says when it saw a frame: both clocks are the
     machine's.
     """
@@ -150,7 +155,7 @@ async def _another_process(
 
 
 async def _across(
-    store: str, writer: Engine, reader: asyncio.subprocess.Process, n: int
+    store: str, writer: LocalEngineProtocol, reader: asyncio.subprocess.Process, n: int
 ) -> Measured:
     assert reader.stdin is not None and reader.stdout is not None
     (work,) = await _attempts(writer, 1)

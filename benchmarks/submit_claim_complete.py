@@ -144,9 +144,9 @@ def _alone(
     )
 
 
-async def worker(engine: Engine, number: int) -> list[float]:
+async def worker(engine: Engine, number: int, namespace: str = "default") -> list[float]:
     """Seconds from one completion to the next."""
-    policy = ClaimPolicy("bench", f"bench-{number}", 30_000)
+    policy = ClaimPolicy("bench", f"bench-{number}", 30_000, None, namespace)
     samples: list[float] = []
     works = await engine.claim_many(LANE, (), policy, 1)
     while works:

@@ -21,7 +21,6 @@ from benchmarks.valkey import new_server
 from flowfabric import (
     ClaimPolicy,
     CreateExecutionArgs,
-    Engine,
     ExecutionId,
     FreshWaitpoint,
     PostgresBackend,
@@ -31,6 +30,7 @@ from flowfabric import (
     memory_engine,
 )
 from flowfabric.connect import ValkeyBackend
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.model.lease import HandleKind, Work
 from flowfabric.model.waitpoint import TimeoutBehavior
 from flowfabric.testing.postgres import PostgresServer
@@ -64,10 +64,10 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 
 
 @asynccontextmanager
-async def _opened(store: str) -> AsyncIterator[tuple[Engine, str]]:
+async def _opened(store: str) -> AsyncIterator[tuple[LocalEngineProtocol, str]]:
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
-        engine: Engine
+        engine: LocalEngineProtocol
         if store == "postgres":
             server = stack.enter_context(PostgresServer())
             url = await new_database(server, "engine")
@@ -86,7 +86,7 @@ async def _opened(store: str) -> AsyncIterator[tuple[Engine, str]]:
         yield engine, url
 
 
-async def _sleeping(engine: Engine, n: int) -> None:
+async def _sleeping(engine: LocalEngineProtocol, n: int) -> None:
     until = await engine.server_time_ms() + FAR_MS
     for at in range(0, n, BULK):
         await engine.create_executions(
@@ -97,7 +97,7 @@ async def _sleeping(engine: Engine, n: int) -> None:
         )
 
 
-async def _suspended(engine: Engine, store: str, url: str, n: int) -> None:
+async def _suspended(engine: LocalEngineProtocol, store: str, url: str, n: int) -> None:
     await fill(engine, TEMPLATES)
     until = await engine.server_time_ms() + FAR_MS
     for work in await engine.claim_many(LANE, (), POLICY, TEMPLATES):
@@ -111,7 +111,7 @@ async def _suspended(engine: Engine, store: str, url: str, n: int) -> None:
         await asyncio.to_thread(clone_sqlite, url, copies)
 
 
-async def suspended_until(engine: Engine, work: Work, until_ms: int) -> None:
+async def suspended_until(engine: LocalEngineProtocol, work: Work, until_ms: int) -> None:
     await engine.suspend(
         work.handle,
         SuspendArgs(
@@ -124,7 +124,7 @@ async def suspended_until(engine: Engine, work: Work, until_ms: int) -> None:
     )
 
 
-async def _lags(engine: Engine, workers: int) -> tuple[list[float], list[float]]:
+async def _lags(engine: LocalEngineProtocol, workers: int) -> tuple[list[float], list[float]]:
     """Seconds from due to claimed: of sleeps, and then of the waits that each of them begins."""
     sleeps: list[float] = []
     timeouts: list[float] = []

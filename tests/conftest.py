@@ -18,7 +18,9 @@ import pytest
 from hypothesis import settings
 
 from flowfabric.connect import SqliteBackend, sqlite_engine
+from flowfabric.engine.cells.cells_engine import CellsEngine
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Store
 from flowfabric.store.postgres.store import PostgresStore
@@ -47,7 +49,7 @@ difference.
 
 
 ON_ONE_STORE = {
-    "engine": ("sqlite-file", "postgres", "valkey"),
+    "engine": ("sqlite-file", "postgres", "valkey", "valkey-cells"),
     "store": ("sqlite", "postgres", "valkey"),
     "kind": ("sqlite", "postgres", "server"),
 }
@@ -141,6 +143,9 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
             )  # who lingers would open a connection while the others are closed
         for store in opened:
             await store.close()
+        for each in used:
+            if isinstance(each, CellsEngine):
+                await valkey.release(each)
         for each in stores:
             if isinstance(each, ValkeyStore):
                 await each.release()
@@ -180,7 +185,9 @@ def _new_file() -> bytes:
         return path.read_bytes()
 
 
-def make_engine(kind: str, clock: ManualClock, folder: Path) -> Engine:
+def make_engine(kind: str, clock: ManualClock, folder: Path) -> LocalEngineProtocol:
+    if kind == "valkey-cells":
+        return valkey.new_cells_engine(clock)
     store = make_store(kind, clock, folder)
     return sqlite_engine(store, seed=1) if isinstance(store, SqliteStore) else Engine(store, seed=1)
 
@@ -198,7 +205,9 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) ->
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
+def engine(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> Iterator[LocalEngineProtocol]:
     """The engine on each store, with a clock that does not move and without loops."""
     made = make_engine(request.param, clock, tmp_path)
     yield made
@@ -206,7 +215,9 @@ def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -
 
 
 @pytest.fixture(params=["sqlite-file", "postgres"])
-def in_sql(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
+def in_sql(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> Iterator[LocalEngineProtocol]:
     """The engine on each store that can be asked in SQL."""
     made = make_engine(request.param, clock, tmp_path)
     yield made

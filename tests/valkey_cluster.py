@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -81,9 +82,9 @@ class Node:
         )
         client.response_callbacks.clear()
         try:
-            return client.execute_command(*map(str, command))
+            return client.execute_command(*map(str, command))  # type: ignore[no-untyped-call]
         finally:
-            client.close()
+            client.close()  # type: ignore[no-untyped-call]
 
     def told(self, *command: object) -> Any:
         """None when it does not answer."""
@@ -91,6 +92,9 @@ class Node:
             return self.ask(*command)
         except (ValkeyError, OSError):
             return None
+
+    def replicates(self, primary: str) -> bool:
+        return self.told("CLUSTER", "REPLICATE", primary) is not None
 
     def facts(self, *command: str) -> dict[str, str]:
         """Of an answer with a name and a value on each line; empty when it does not answer."""
@@ -167,10 +171,7 @@ class Cluster:
             node.ask("CLUSTER", "ADDSLOTSRANGE", low, high - 1)
         for primary, replica in zip(self.nodes[:PRIMARIES], self.nodes[PRIMARIES:], strict=True):
             name = primary.name
-            replica.until(
-                lambda r=replica, n=name: r.told("CLUSTER", "REPLICATE", n) is not None,
-                "replicates",
-            )
+            replica.until(partial(replica.replicates, name), "replicates")
         self.settle()
 
     def _is_known(self, node: Node) -> Callable[[], bool]:

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
-from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, PostgresBackend
+from flowfabric import ClaimPolicy, CreateExecutionArgs, ExecutionId, PostgresBackend
 from flowfabric.connect import connect_store, is_postgres
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 
 LANE = "bench"
 DRAIN_BATCH = 100
@@ -57,7 +58,7 @@ async def drain(url: str, n: int) -> float:
     return tally.seconds
 
 
-async def _work(engine: Engine, tally: Tally) -> None:
+async def _work(engine: LocalEngineProtocol, tally: Tally) -> None:
     policy = ClaimPolicy("bench", "bench-1", 30_000)
     while work := await engine.claim_many(LANE, (), policy, DRAIN_BATCH):
         tally.start()
@@ -79,7 +80,7 @@ async def roundtrip(url: str, n: int) -> list[float]:
         return await sampled(once, n)
 
 
-async def _followed(engine: Engine) -> Callable[[], Awaitable[None]]:
+async def _followed(engine: LocalEngineProtocol) -> Callable[[], Awaitable[None]]:
     """The next completion is that of the job."""
     done = await engine.subscribe_completion()
 
@@ -92,7 +93,7 @@ async def _followed(engine: Engine) -> Callable[[], Awaitable[None]]:
     return once
 
 
-async def _outcome(engine: Engine) -> None:
+async def _outcome(engine: LocalEngineProtocol) -> None:
     """With the result, as every peer on Valkey hands it over."""
     job = _job()
     await engine.create_execution(job)
@@ -111,7 +112,7 @@ def _job() -> CreateExecutionArgs:
 
 
 @asynccontextmanager
-async def _engine(url: str) -> AsyncIterator[Engine]:
+async def _engine(url: str) -> AsyncIterator[LocalEngineProtocol]:
     engine = await connect_store(url, loops=False)
     try:
         yield engine

@@ -24,7 +24,8 @@ from flowfabric.server.lifecycle import FIRST_KID, serve
 SECRET = "2a" * 32
 ADMIN = "admin-token-of-the-tests"
 PROBLEM = "application/problem+json"
-stores = pytest.mark.parametrize("engine", ["memory", "sqlite-file", "postgres"], indirect=True)
+STORES = ["memory", "sqlite-file", "postgres", "valkey-cells"]
+stores = pytest.mark.parametrize("engine", STORES, indirect=True)
 memory = pytest.mark.parametrize("engine", ["memory"], indirect=True)
 SOON_S = 10.0
 """More than anything here takes; only what hangs gets there."""

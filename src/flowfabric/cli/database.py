@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from flowfabric.connect import connect_store, is_http, is_server, look_at, look_at_store
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 
@@ -104,7 +104,7 @@ def write(url: str, work: Callable[[EngineProtocol], Awaitable[T]], token: str |
     return asyncio.run(_closing(_existing(url), work))
 
 
-async def _existing(url: str) -> Engine:
+async def _existing(url: str) -> LocalEngineProtocol:
     """An engine on a store that exists: opening a SQLite file for writing would create it."""
     if not is_server(url):
         await _closing(look_at_store(url), lambda engine: engine.list_lanes(limit=1))

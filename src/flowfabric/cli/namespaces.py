@@ -14,6 +14,7 @@ from flowfabric.cli.database import Database
 from flowfabric.cli.exits import CommandError, Exit
 from flowfabric.cli.selection import confirm
 from flowfabric.cli.user import current_user
+from flowfabric.engine.cells.cells_engine import CellsEngine
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.bulk import BulkJob
 
@@ -22,11 +23,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def list_namespaces(database: Database, as_json: text.JsonLines = False) -> int:
-    """Lists the namespaces that have executions, with their numbers."""
-    counted = database.read(lambda engine: engine.count_executions())
-    sizes: Counter[str] = Counter()
-    for each in counted.counts:
-        sizes[each.namespace] += each.count
+    """Lists the namespaces that have executions or a cell of their own, with their numbers."""
+    sizes = database.read(_sizes)
     if as_json:
         for namespace, count in sorted(sizes.items()):
             text.print_json({"namespace": namespace, "executions": count})
@@ -36,6 +34,15 @@ def list_namespaces(database: Database, as_json: text.JsonLines = False) -> int:
     else:
         text.show("no executions")
     return Exit.DONE
+
+
+async def _sizes(engine: EngineProtocol) -> Counter[str]:
+    sizes: Counter[str] = Counter()
+    if isinstance(engine, CellsEngine):
+        sizes.update(dict.fromkeys(await engine.cells.names(), 0))
+    for each in (await engine.count_executions()).counts:
+        sizes[each.namespace] += each.count
+    return sizes
 
 
 def erase(name: Name, database: Database, yes: Yes = False) -> int:

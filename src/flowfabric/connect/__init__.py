@@ -27,6 +27,7 @@ from flowfabric.connect.urls import (
 )
 from flowfabric.connect.valkey import ValkeyBackend, valkey_engine, valkey_options
 from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.cells.pool import dump_cells
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.local_protocol import LocalEngineProtocol
@@ -103,9 +104,10 @@ async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, l
 
 
 async def _read_valkey(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Of all cells: a number of an event may occur in each of them."""
     engine = await ValkeyBackend.connect(url)
     try:
-        return await engine.store.dump(tables)
+        return await dump_cells(engine.cells, tables)
     finally:
         await engine.close()
 
@@ -117,9 +119,9 @@ def index_faults(url: str) -> list[tuple[str, str]] | None:
     if not is_valkey(url):
         return None
     options = valkey_options(url)
-    from flowfabric.store.valkey.audit import audit
+    from flowfabric.store.valkey.audit import audit_cells
 
-    return [(fault.subject, fault.says) for fault in asyncio.run(audit(options))]
+    return [(fault.subject, fault.says) for fault in asyncio.run(audit_cells(options))]
 
 
 async def connect(
@@ -151,9 +153,10 @@ async def connect_store(
     loops: bool | LoopSettings = True,
     settings: Settings | None = None,
     **tuning: Any,
-) -> Engine:
+) -> LocalEngineProtocol:
     """As `connect`, for a store: the answer has the operations that HTTP does not carry."""
     _check_store_url(url, "memory://, ")
+    engine: LocalEngineProtocol
     if url == "memory://":
         engine = memory_engine(tuning.get("clock", system_clock), settings)
     elif is_postgres(url):
@@ -200,7 +203,7 @@ async def look_at(url: str, token: str | None = None) -> EngineProtocol:
     return await look_at_store(url)
 
 
-async def look_at_store(url: str) -> Engine:
+async def look_at_store(url: str) -> LocalEngineProtocol:
     """An engine for reads of an existing database: it creates, migrates and starts nothing. Close
     it; do not enter it.
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from msgspec import structs
 
@@ -46,6 +47,10 @@ POLLING_LOOPS = structs.replace(
 """Behind a pooler nothing is announced."""
 
 
+PUBLIC = "public"
+_SCHEMA = "schema="
+
+
 class PostgresBackend:
     """Opens engines on Postgres, one per event loop."""
 
@@ -59,8 +64,9 @@ class PostgresBackend:
         clock: Clock | None = None,
         **tuning: Any,
     ) -> Engine:
-        """Opens postgresql://user@host/database; several hosts are separated by commas. The schema
-        must exist (`flowfabric migrate --db URL`), or say migrate=True.
+        """Opens postgresql://user@host/database; several hosts are separated by commas. With
+        ?schema=NAME it is the cell in that schema, by default "public". It must exist
+        (`flowfabric migrate --db URL`), or say migrate=True.
 
         Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this
         many connections, pooler=True behind a transaction-mode pooler, and listen_url, the URL of
@@ -112,7 +118,22 @@ def postgres_options(url: str, **tuning: Any) -> Options:
             "Postgres needs one more library: pip install 'flowfabric[postgres]'"
         ) from None
     check_settings("Postgres", tuning, set(Options.__struct_fields__) - {"url"})
-    return Options(url, **tuning).checked()
+    plain, schema = without_schema(url)
+    if schema is not None:
+        if tuning.get("schema", PUBLIC) not in (PUBLIC, schema):
+            raise ConfigError("schema: the URL names another one")
+        tuning["schema"] = schema
+    return Options(plain, **tuning).checked()
+
+
+def without_schema(url: str) -> tuple[str, str | None]:
+    """The URL without `schema=NAME` among its options, and the name: a cell of its own."""
+    before, mark, query = url.partition("?") if isinstance(url, str) else (url, "", "")
+    options = query.split("&") if mark else []
+    rest = [each for each in options if not each.startswith(_SCHEMA)]
+    named = [unquote(each.removeprefix(_SCHEMA)) for each in options if each.startswith(_SCHEMA)]
+    plain = f"{before}?{'&'.join(rest)}" if rest else before
+    return plain, named[-1] if named else None
 
 
 async def migrate_postgres(

@@ -21,6 +21,9 @@ class LocalEngineProtocol(EngineProtocol):
 
     store: Store
 
+    def in_namespace(self, namespace: str) -> LocalEngineProtocol:
+        return self
+
     @abstractmethod
     def capabilities(self) -> Capabilities:
         """A flag is true exactly when the operation works here."""

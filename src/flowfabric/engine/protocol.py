@@ -80,6 +80,12 @@ class EngineProtocol(ABC):
     @abstractmethod
     def loops_are_running(self) -> bool: ...
 
+    def in_namespace(self, namespace: str) -> EngineProtocol:
+        """The engine for a caller of one namespace: where namespaces are cells, it finds what is
+        named by an id in the cell of this one only.
+        """
+        return self
+
     @abstractmethod
     async def close(self) -> None:
         """Closes once; a second call does nothing."""

@@ -87,6 +87,10 @@ class _Delegation:
 class Proxy(_Delegation, EngineProtocol):
     """Around any engine. Calls of the inner engine to its own operations are not wrapped."""
 
+    def in_namespace(self, namespace: str) -> EngineProtocol:
+        inner = self.inner.in_namespace(namespace)
+        return self if inner is self.inner else Proxy(inner, self._wrap)
+
 
 class LocalProxy(_Delegation, LocalEngineProtocol):
     """Around an engine on a store."""
@@ -96,6 +100,10 @@ class LocalProxy(_Delegation, LocalEngineProtocol):
     def __init__(self, inner: LocalEngineProtocol, wrap: Wrap) -> None:
         super().__init__(inner, wrap)
         self.store = inner.store
+
+    def in_namespace(self, namespace: str) -> LocalEngineProtocol:
+        inner = self.inner.in_namespace(namespace)
+        return self if inner is self.inner else LocalProxy(inner, self._wrap)
 
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities()

@@ -9,13 +9,27 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
-from flowfabric.loops.supervisor import Supervisor
 
 log = logging.getLogger("flowfabric.loops")
 
 GRACE_S = 5.0
 RETRY_S = 1.0
-Make = Callable[[], AbstractAsyncContextManager[Supervisor]]
+
+
+class Led(Protocol):
+    """What the leader runs."""
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    async def stop(self, grace_s: float) -> None: ...
+
+    def watched_by(self, listener: Telemetry) -> None: ...
+
+
+Make = Callable[[], AbstractAsyncContextManager[Led]]
 
 
 class Election(Protocol):
@@ -32,7 +46,7 @@ class LeaderOnly:
     def __init__(self, election: Election, make: Make) -> None:
         self.election, self._make = election, make
         self._task: asyncio.Task[None] | None = None
-        self._running: Supervisor | None = None
+        self._running: Led | None = None
         self._grace_s = GRACE_S
         self._stopping = asyncio.Event()
         self._listener: Telemetry = NO_TELEMETRY

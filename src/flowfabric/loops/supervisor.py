@@ -20,6 +20,7 @@ SHORTEST_SLEEP_MS = 100
 EARLY_S = 0.01
 AFTER_ERROR_MS = 1_000
 RESTART_S = 1.0
+STARTED = "background loop started"
 
 
 LOOPS: tuple[type[Loop], ...] = (
@@ -87,11 +88,11 @@ class Supervisor:
         )
         return not any(late)
 
-    def start(self) -> None:
+    def start(self, *, announced: bool = True) -> None:
         self._began = time.monotonic()
         for loop in self.loops:
             fields = {"scanner": loop.name, "interval_ms": loop.interval_ms}
-            log.info("background loop started", extra=fields)
+            log.log(logging.INFO if announced else logging.DEBUG, STARTED, extra=fields)
             self._launch(loop)
 
     def _launch(self, loop: Loop) -> None:
@@ -128,6 +129,11 @@ class Supervisor:
         for loop in self.loops:
             done += await self._run_cycle(loop)
         return done
+
+    async def next_due(self) -> int | None:
+        """The time of the first item of all loops, which may wait for something else."""
+        dues = await asyncio.gather(*(loop.next_due(self._engine) for loop in self.loops))
+        return min((due for due in dues if due is not None), default=None)
 
     async def stop(self, grace_s: float) -> None:
         """Lets running cycles finish within the grace, then cancels them."""

@@ -117,7 +117,7 @@ class App:
         """The engine the app was given, by the constructor or by `use`."""
         self._dev, self._tuning = dev, tuning
         self._connection = Connection(self.name, self._connect)
-        self.results = ResultWaiter(self.engine)
+        self.results = ResultWaiter(self.engine, self.namespace)
         self.runs = Runs(self)
         """Lists runs: `await app.runs(state="failed")`, `async for info in app.runs.all(...)`."""
         self.bulk = Bulk(self)
@@ -307,7 +307,7 @@ class App:
         """
         given, self.given_engine = self.given_engine, engine
         self._connection.forget()
-        self.results = ResultWaiter(self.engine)
+        self.results = ResultWaiter(self.engine, self.namespace)
         return given
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import is_end
+from flowfabric.model.event import ScannerFilter, is_end
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.sdk.retry import persist
 
@@ -26,10 +26,15 @@ RECHECK_S = 5.0
 
 
 class ResultWaiter:
-    """A waiter registers before it reads the outcome, so an end in between is not missed."""
+    """A waiter registers before it reads the outcome, so an end in between is not missed.
 
-    def __init__(self, engine: Callable[[], Awaitable[EngineProtocol]]) -> None:
-        self._engine = engine
+    It hears the ends of one namespace at once, and finds those of others when it rechecks.
+    """
+
+    def __init__(
+        self, engine: Callable[[], Awaitable[EngineProtocol]], namespace: str = "default"
+    ) -> None:
+        self._engine, self._wanted = engine, ScannerFilter(namespace)
         self._waiters: dict[UUID, list[asyncio.Future[None]]] = {}
         self._subscriber: asyncio.Task[None] | None = None
         self._subscribed: asyncio.Future[None] | None = None
@@ -116,7 +121,7 @@ class ResultWaiter:
 
     async def _follow(self, subscribed: asyncio.Future[None]) -> None:
         try:
-            events = await (await self._engine()).subscribe_completion()
+            events = await (await self._engine()).subscribe_completion(wanted=self._wanted)
             subscribed.set_result(None)
             async for event in events:
                 self._events += 1

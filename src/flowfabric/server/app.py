@@ -24,6 +24,9 @@ from flowfabric.server.stored_tokens import StoredTokens, stored_token_in
 from flowfabric.server.telemetry import ServerTelemetry
 from flowfabric.wire.operations import Bound
 
+MAX_ENGINES = 1_000
+"""Of namespaces that tokens are bound to; a further one replaces the first."""
+
 
 class ConcurrencyLimit:
     """Refuses an operation above the maximum at once instead of queueing it."""
@@ -65,8 +68,19 @@ class Server:
         self.streams = ConcurrencyLimit("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = ConcurrencyLimit("admin_rotate", 1)
         self.pending_claims = PendingClaims(engine)
+        self._engines: dict[str, LocalEngineProtocol] = {}
         self.background: set[asyncio.Task[object]] = set()
         self.stopping = asyncio.Event()
+
+    def engine_for(self, namespace: str | None) -> LocalEngineProtocol:
+        if namespace is None:
+            return self.engine
+        found = self._engines.get(namespace)
+        if found is None:
+            if len(self._engines) >= MAX_ENGINES:
+                self._engines.pop(next(iter(self._engines)))
+            found = self._engines[namespace] = self.engine.in_namespace(namespace)
+        return found
 
     def configured_caller(self, header: str | None) -> Caller | None:
         """The caller by the configured tokens. Without any, a token of the store is still checked:

@@ -39,7 +39,8 @@ class ApiRequest(Struct):
 
     @property
     def engine(self) -> LocalEngineProtocol:
-        return self.server.engine
+        """The engine for this caller: that of its namespace, if the token is bound to one."""
+        return self.server.engine_for(self.caller.namespace)
 
     def execution(self, name: str = "id") -> ExecutionId:
         try:

@@ -69,7 +69,7 @@ async def check(route: Route, request: ApiRequest) -> None:
             for each in named:
                 _check_named(each, own, lanes)
             if own is not None:
-                await _check_ids(named, own, request.engine)
+                await _check_ids(named, own, request.server.engine)
         case Bound.EXECUTION:
             ident = str(_field(subject, "execution_id"))
             if own is not None and await _owner(request.engine, ident) != own:
@@ -185,7 +185,10 @@ async def _check_limit(bound: Bound, subject: object, request: ApiRequest) -> No
 
 
 async def _check_ids(made: Sequence[object], own: str, engine: LocalEngineProtocol) -> None:
-    """Refuse ids that exist in another namespace, without naming the namespace or the state."""
+    """Refuse ids that exist in another namespace, without naming the namespace or the state.
+
+    `engine` is that of all namespaces.
+    """
     named = (getattr(node, "execution_id", None) for each in made for node in _nodes(each))
     found = await _namespaces(engine, [ident for ident in named if ident is not None])
     if set(found.values()) - {own}:

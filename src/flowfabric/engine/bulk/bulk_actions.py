@@ -87,9 +87,11 @@ class BulkActions:
 
     async def start_bulk(self, args: BulkArgs) -> BulkJob:
         """Stores a job, which the background loop or `run_bulk` carries out."""
-        checked = await self._checked(args)
-        job_id = time_ordered_uuid()
-        await self._store.commit(jobs.create_job(job_id, checked))
+        return await self.store_job(time_ordered_uuid(), args)
+
+    async def store_job(self, job_id: UUID, args: BulkArgs) -> BulkJob:
+        """As `start_bulk`, with an id of the caller."""
+        await self._store.commit(jobs.create_job(job_id, await self._checked(args)))
         return jobs.shown(await self._row(job_id))
 
     async def erase_namespace(self, namespace: str, requested_by: str = "") -> BulkJob:

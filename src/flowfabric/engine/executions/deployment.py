@@ -127,7 +127,7 @@ class Deployment:
                 for lane in sorted({*states, *active})
             ],
             await self._overdue(now, namespace),
-            _oldest_first([*ready, *stuck], now),
+            _longest_stalled([*ready, *stuck], now),
             await self._budgets([p for p in starmap(_Policy, policies) if _is(p, namespace)]),
             {
                 worker: count
@@ -191,7 +191,7 @@ class Deployment:
             for each in limited
             for dimension, (limit, is_hard) in _limits(limits[each.budget_id]).items()
         ]
-        return sorted(found, key=_fullest_first)[:MAX_BUDGET_ROWS]
+        return sorted(found, key=fullest_first)[:MAX_BUDGET_ROWS]
 
 
 def _row(*values: object) -> Row:
@@ -207,9 +207,13 @@ def _own(groups: Iterable[list[Row]], namespace: str | None) -> list[_Blocked]:
     return [each for each in found if _is(each, namespace)]
 
 
-def _oldest_first(found: Iterable[Stalled], now: int) -> list[Stalled]:
+def _longest_stalled(found: Iterable[Stalled], now: int) -> list[Stalled]:
     stalled = [each for each in found if now - each.since_ms >= STALLED_MS]
-    return sorted(stalled, key=lambda each: (each.since_ms, str(each.execution_id)))[:MAX_STALLED]
+    return sorted(stalled, key=oldest_first)[:MAX_STALLED]
+
+
+def oldest_first(stalled: Stalled) -> tuple[int, str]:
+    return stalled.since_ms, str(stalled.execution_id)
 
 
 def _limits(stored: StoredLimits) -> Mapping[str, tuple[int, bool]]:
@@ -217,5 +221,5 @@ def _limits(stored: StoredLimits) -> Mapping[str, tuple[int, bool]]:
     return soft | {name: (limit, True) for name, limit in stored.hard_limits.items() if limit > 0}
 
 
-def _fullest_first(use: BudgetUse) -> tuple[float, str, str]:
+def fullest_first(use: BudgetUse) -> tuple[float, str, str]:
     return -use.used / use.limit, str(use.budget_id), use.dimension

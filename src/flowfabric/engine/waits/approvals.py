@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from uuid import UUID
 
 from flowfabric.engine.core import Core
@@ -35,12 +36,16 @@ class Approvals:
     ) -> Page[ApprovalListed]:
         """Open waitpoints with their executions, conditions and timeouts, oldest first."""
         page = await self._waitpoints.list_open_waitpoints(after, limit)
-        found: list[ApprovalListed] = []
-        for at in range(0, len(page.items), READ_BATCH):
-            found += await self._listed(page.items[at : at + READ_BATCH])
-        return Page(found, page.next_cursor)
+        return Page(await self.listed(page.items), page.next_cursor)
 
-    async def _listed(self, part: list[WaitpointListed]) -> list[ApprovalListed]:
+    async def listed(self, waitpoints: Sequence[WaitpointListed]) -> list[ApprovalListed]:
+        """Open waitpoints as `list_approvals` shows them."""
+        found: list[ApprovalListed] = []
+        for at in range(0, len(waitpoints), READ_BATCH):
+            found += await self._listed(waitpoints[at : at + READ_BATCH])
+        return found
+
+    async def _listed(self, part: Sequence[WaitpointListed]) -> list[ApprovalListed]:
         keys = sorted({(w.execution_id.partition_index, w.execution_id.uuid) for w in part})
         reads = (
             GetAll("ff_exec_core", keys, ("execution_id", "execution_kind", "lane_id")),

@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.errors import (
     Conflict,
@@ -31,6 +31,10 @@ _KEY = by_args("kid")
 _NEW = {**from_args("kid", "secret"), "rotated_at_ms": Arg("now"), "active": 1}
 
 ADD_KEY = Form("add_hmac_key", Insert(HMAC, _NEW))
+COPY_KEY = Form(
+    "copy_hmac_key",
+    Insert(HMAC, from_args("kid", "secret", "rotated_at_ms", "active", "expires_at_ms")),
+)
 RETIRE_KEY = Form(
     "retire_hmac_key",
     Update(
@@ -88,6 +92,11 @@ def seed(keys: Sequence[model.HmacKey], kid: str, secret: bytes, now: int) -> De
         )
         return Reject(bad_input(detail))
     return Commit(ADD_KEY(kid=kid, secret=secret, now=now), model.Seeded(kid))
+
+
+def copied(key: model.HmacKey) -> Plan:
+    """The key as another cell has it."""
+    return COPY_KEY(**structs.asdict(key))
 
 
 def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> EngineError | None:

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from flowfabric.plan import Cond
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
+from flowfabric.store.valkey.cells import cell_of
 from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.lua_schema import (
     CODE_LENGTH,
@@ -31,6 +32,7 @@ Entries = dict[bytes, set[bytes]]
 PAGE, MEMBERS = 500, 2_000
 PASSES, PAUSE_S = 3, 0.2
 CELL_NAMES = (b"T", b"leader")
+REGISTER = b"cells"
 """The time of the last commit, and the process that runs the loops."""
 _CODE = CODE_LENGTH + 1
 _HALF, _ALL = 1 << 63, (1 << 64) - 1
@@ -72,6 +74,20 @@ class Stored(Struct):
     odd: list[str] = field(default_factory=list)
 
 
+async def audit_cells(base: Options) -> list[Fault]:
+    """The faults of the base cell and of the cells that it has registered."""
+    connection = await Connection.open(base)
+    try:
+        names = await connection.command("SMEMBERS", f"{base.prefix}:cells")
+    finally:
+        await connection.close()
+    found = await audit(base)
+    for name in sorted(names):
+        cell = cell_of(base, name.decode())
+        found += [Fault(f"{cell.cell}: {fault.subject}", fault.says) for fault in await audit(cell)]
+    return found
+
+
 async def audit(options: Options) -> list[Fault]:
     """What stays wrong: a cell in use is read in pieces, and a piece may be older than another."""
     connection = await Connection.open(options)
@@ -103,7 +119,7 @@ async def read(connection: Connection, prefix: str) -> Stored:
                 if value[0] != value[1]:
                     stored.odd.append(f"{name!r}: members have scores")
                 stored.sets[name] = await _members(connection, key)
-            elif kind != b"none":  # removed meanwhile
+            elif name != REGISTER and kind != b"none":  # removed meanwhile
                 stored.odd.append(f"{name!r}: a {kind.decode()}")
         cursor = after.decode()
         if cursor == "0":

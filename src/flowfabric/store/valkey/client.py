@@ -32,28 +32,51 @@ Logger.init(LogLevel.OFF)  # its lines go to standard error; the errors it logs 
 CONNECT_TIMEOUT_MS = 5_000
 ASKED, ASK_S = 4, 1.0
 Client = GlideClient | GlideClusterClient
-Told = Callable[[bytes], None]
+Heard = Callable[[str, bytes], None]
+"""Takes a channel and what was published to it, on a thread of the driver."""
 
 
-async def opened(options: Options, told: Told | None) -> Client:
-    """`told` hears what is published to the cell."""
+async def opened(options: Options, heard: Heard | None) -> Client:
+    """`heard` gets what is published to the cell, and to channels that `hear` adds."""
     made = _of_cluster if options.cluster else _of_server
-    return await reader.opened(lambda: made(options, told))
+    return await reader.opened(lambda: made(options, heard))
 
 
-async def _of_cluster(options: Options, told: Told | None) -> GlideClusterClient:
+async def hear(client: Client, channel: str) -> None:
+    """Returns when what is published to the channel arrives."""
+    if isinstance(client, GlideClusterClient):
+        await client.ssubscribe({channel}, CALL_TIMEOUT_MS)
+    else:
+        await client.subscribe({channel}, CALL_TIMEOUT_MS)
+
+
+async def forget(client: Client, channel: str) -> None:
+    if isinstance(client, GlideClusterClient):
+        await client.sunsubscribe_lazy({channel})
+    else:
+        await client.unsubscribe_lazy({channel})
+
+
+async def publish(client: Client, channel: str, message: bytes) -> None:
+    if isinstance(client, GlideClusterClient):
+        await client.publish(message, channel, sharded=True)
+    else:
+        await client.publish(message, channel)
+
+
+async def _of_cluster(options: Options, heard: Heard | None) -> GlideClusterClient:
     made = GlideClusterClientConfiguration
-    heard = None
-    if told is not None:
+    wanted = None
+    if heard is not None:
         sharded = {made.PubSubChannelModes.Sharded: {options.channel}}
-        heard = made.PubSubSubscriptions(sharded, _listener(told), None)
+        wanted = made.PubSubSubscriptions(sharded, _listener(heard), None)
     return await GlideClusterClient.create(
         made(
             _addresses(options),
             options.tls,
             _credentials(options),
             request_timeout=CALL_TIMEOUT_MS,
-            pubsub_subscriptions=heard,
+            pubsub_subscriptions=wanted,
             advanced_config=AdvancedGlideClusterClientConfiguration(
                 CONNECT_TIMEOUT_MS, tls_config=_tls(options)
             ),
@@ -61,19 +84,19 @@ async def _of_cluster(options: Options, told: Told | None) -> GlideClusterClient
     )
 
 
-async def _of_server(options: Options, told: Told | None) -> GlideClient:
+async def _of_server(options: Options, heard: Heard | None) -> GlideClient:
     made = GlideClientConfiguration
-    heard = None
-    if told is not None:
+    wanted = None
+    if heard is not None:
         exact = {made.PubSubChannelModes.Exact: {options.channel}}
-        heard = made.PubSubSubscriptions(exact, _listener(told), None)
+        wanted = made.PubSubSubscriptions(exact, _listener(heard), None)
     return await GlideClient.create(
         made(
             _addresses(options),
             options.tls,
             _credentials(options),
             request_timeout=CALL_TIMEOUT_MS,
-            pubsub_subscriptions=heard,
+            pubsub_subscriptions=wanted,
             advanced_config=AdvancedGlideClientConfiguration(
                 CONNECT_TIMEOUT_MS, tls_config=_tls(options)
             ),
@@ -117,12 +140,19 @@ async def _exists(client: GlideClusterClient, key: str) -> None:
         await client.custom_command(["EXISTS", key], RandomNode())
 
 
-def _listener(told: Told) -> Callable[[PubSubMsg, object], None]:
-    def heard(message: PubSubMsg, _: object) -> None:
-        data = message.message
-        told(data if isinstance(data, bytes) else data.encode())
+def _listener(heard: Heard) -> Callable[[PubSubMsg, object], None]:
+    def listen(message: PubSubMsg, _: object) -> None:
+        heard(_text(message.channel), _bytes(message.message))
 
-    return heard
+    return listen
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _bytes(value: bytes | str) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
 
 
 def _addresses(options: Options) -> list[NodeAddress]:

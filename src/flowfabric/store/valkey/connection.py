@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any
 
 from glide import GlideClusterClient, GlideError, RequestError, SlotKeyRoute, SlotType
 from glide import TimeoutError as CallTimeout
 
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.store.valkey.client import Client, Told, look_around, opened, tls_problem
+from flowfabric.store.valkey import client as clients
+from flowfabric.store.valkey.client import Client, Heard, look_around, opened, tls_problem
 from flowfabric.store.valkey.errors import (
     as_engine_error,
     is_elsewhere,
@@ -35,33 +37,68 @@ SEARCH_S = 10.0
 """A cell that moves to another server is looked for so long."""
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.01, 0.5
 _UNKNOWN_FUNCTION = "Function not found"
+Told = Callable[[bytes], None]
 
 
 class Connection:
     """Loads the library when the server does not know it."""
 
-    def __init__(self, client: Client, options: Options, confirming: Confirming | None) -> None:
-        self._client, self._confirming, self._doubts = client, confirming, 0
+    def __init__(self, client: Client, options: Options, *, is_shared: bool = False) -> None:
+        self._client, self._is_shared, self._doubts = client, is_shared, 0
+        self._confirming: Confirming | None = None
         self._options = options
+        self._turns: AbstractAsyncContextManager[object] = nullcontext()
         self._keys = options.declared
         self._route = SlotKeyRoute(SlotType.PRIMARY, options.prefix)
 
     @classmethod
     async def open(cls, options: Options, told: Told | None = None) -> Connection:
+        return await cls.hearing(options, None if told is None else lambda _, found: told(found))
+
+    @classmethod
+    async def hearing(cls, options: Options, heard: Heard | None) -> Connection:
+        """`heard` gets what is published to this cell, and to channels added by `hear`."""
         try:
-            client = await opened(options, told)
+            client = await opened(options, heard)
         except (GlideError, OSError) as error:
-            await _check_hearing(options, told, error)
+            await _check_hearing(options, heard, error)
             raise unreachable(error, options.shown, await tls_problem(options)) from error
-        made = cls(client, options, None)
+        return await cls(client, options)._confirmed_by_replica(options)
+
+    async def at(self, options: Options, turns: asyncio.Semaphore) -> Connection:
+        """Another cell on the same client, which stays open when that connection is closed. Calls
+        of all cells take turns.
+        """
+        made = self.near(options)
+        made._turns = turns
+        return await made._confirmed_by_replica(options)
+
+    def near(self, options: Options) -> Connection:
+        """As `at`, for commands: its commits are not confirmed by a replica."""
+        return Connection(self._client, options, is_shared=True)
+
+    async def _confirmed_by_replica(self, options: Options) -> Connection:
         if options.replicated:
             try:
-                made._confirming = Confirming(await opened(options, None), options)
-                made._confirming.learn(await made.info("persistence"))
+                self._confirming = Confirming(await opened(options, None), options)
+                self._confirming.learn(await self.info("persistence"))
             except (GlideError, OSError, TransportError) as error:
-                await made.close()
+                await self.close()
                 raise unreachable(error, options.shown) from error
-        return made
+        return self
+
+    async def hear(self, channel: str) -> None:
+        """What is published to the channel arrives too."""
+        with as_engine_errors():
+            await clients.hear(self._client, channel)
+
+    async def forget(self, channel: str) -> None:
+        with as_engine_errors():
+            await clients.forget(self._client, channel)
+
+    async def publish(self, channel: str, message: bytes) -> None:
+        with as_engine_errors():
+            await clients.publish(self._client, channel, message)
 
     async def commit(self, request: bytes) -> Any:
         if self._confirming is None:
@@ -108,12 +145,14 @@ class Connection:
 
     def abandon(self) -> None:
         """Closes it although its event loop is closed."""
-        abandoned(self._client)
+        if not self._is_shared:
+            abandoned(self._client)
         if self._confirming is not None:
             abandoned(self._confirming.client)
 
     async def close(self) -> None:
-        await self._client.close()
+        if not self._is_shared:
+            await self._client.close()
         if self._confirming is not None:
             await self._confirming.close()
 
@@ -132,7 +171,8 @@ class Connection:
             try:
                 if is_missing:
                     await self._sent(("FUNCTION", "LOAD", "REPLACE", library().text))
-                return await call()
+                async with self._turns:
+                    return await call()
             except GlideError as error:
                 is_missing = isinstance(error, RequestError) and _UNKNOWN_FUNCTION in str(error)
                 if not (is_missing or is_elsewhere(error)) or time.monotonic() + pause > until:
@@ -148,9 +188,9 @@ class Connection:
         return await self._client.custom_command(list(parts))
 
 
-async def _check_hearing(options: Options, told: Told | None, error: Exception) -> None:
+async def _check_hearing(options: Options, heard: Heard | None, error: Exception) -> None:
     """A user that may not subscribe is told only that the time was up."""
-    if told is None or not options.user or "timed out" not in str(error):
+    if heard is None or not options.user or "timed out" not in str(error):
         return
     try:
         client = await opened(options, None)
@@ -158,6 +198,14 @@ async def _check_hearing(options: Options, told: Told | None, error: Exception) 
         return
     await client.close()
     raise too_few_rights(f"subscribing to the channel {options.channel}") from error
+
+
+@contextmanager
+def as_engine_errors() -> Iterator[None]:
+    try:
+        yield
+    except GlideError as error:
+        raise as_engine_error(error) from error
 
 
 def _text(value: bytes | str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,6 +17,7 @@ from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.port import Count, Find, Loaded, Read, Row, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.single_flight import seen
+from flowfabric.store.valkey.cells import Link
 from flowfabric.store.valkey.coalescer import MAX_PLANS, Coalescer
 from flowfabric.store.valkey.connection import Connection, promised
 from flowfabric.store.valkey.encoding import decoded, decoders, part_of_key
@@ -60,9 +62,14 @@ class ValkeyStore:
     tag = BackendTag.VALKEY
 
     def __init__(
-        self, options: Options, *, clock: Clock | None = None, hub: Wakeups | None = None
+        self,
+        options: Options,
+        *,
+        clock: Clock | None = None,
+        hub: Wakeups | None = None,
+        link: Link | None = None,
     ) -> None:
-        self.options, self.hub = options, hub or Wakeups()
+        self.options, self.hub, self._link = options, hub or Wakeups(), link
         self.clock = None if clock is None else Ratchet(clock)
         self._token = uuid4().bytes
         self._opened: Connection | None = None
@@ -97,12 +104,10 @@ class ValkeyStore:
             raise TransportError("valkey", "the store was closed", backend_kind="protocol")
         self._settle_in()
         if self._opened is None:
-            loop = asyncio.get_running_loop()
-
-            def told(message: bytes) -> None:
-                loop.call_soon_threadsafe(self._told, message)
-
-            self._opened = await Connection.open(self.options, told)
+            if self._link is not None:
+                self._opened = await self._link.connection(self.options, self.hear)
+            else:
+                self._opened = await Connection.open(self.options, self.hear)
         return self._opened
 
     def _settle_in(self) -> None:
@@ -116,6 +121,12 @@ class ValkeyStore:
             if left is not None:
                 left.abandon()
         self._loop = loop
+
+    def hear(self, message: bytes) -> None:
+        """A commit in this cell. Called on a thread of the driver."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._told, message)
 
     async def prepare(self) -> str | None:
         await self.open()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
-from flowfabric.errors import Corruption, EngineError, TransportError
+from flowfabric.errors import ConfigError, Corruption, EngineError, TransportError
 from flowfabric.plan import Arg, Form, Insert, Refused
 from flowfabric.store.port import Read, Row
 from flowfabric.store.schema import TABLES, Table
@@ -46,12 +46,23 @@ class ValkeySide:
             await store.close()
             raise
         try:
+            await side._check_is_all()
             if is_new:
                 await side._lock.take()
         except BaseException:
             await side.close()
             raise
         return side
+
+    async def _check_is_all(self) -> None:
+        """A copy reads and writes one cell."""
+        found = await self._connection.command("SRANDMEMBER", f"{self._options.prefix}:cells")
+        if found is not None:
+            name = found.decode(errors="replace")
+            raise ConfigError(
+                f"{self.shown}: namespace {name!r:.80} has a cell of its own; a copy takes the "
+                "namespace default alone"
+            )
 
     async def now_ms(self) -> int:
         return await self._store.now_ms()
