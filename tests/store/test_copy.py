@@ -76,6 +76,7 @@ async def test_every_table_is_copied_as_it_is(
     assert {step.phase for step in steps} == {"copy", "verify"}
 
 
+@pytest.mark.sampled(2)
 @both_ways
 async def test_a_copy_that_is_killed_continues(
     source: str, destination: str, tmp_path: Path

@@ -20,13 +20,8 @@ MODULE, SNIPPET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"^pytest (.*)$", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        command if "-k" in command else pytest.param(command, marks=pytest.mark.nightly)
-        for command in COMMANDS
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_module_passes_with_the_commands(pytester: pytest.Pytester, command: str) -> None:
     shutil.copy(ROOT / "examples" / "json_store.py", pytester.path)
     pytester.makepyfile(test_json_store=MODULE)
