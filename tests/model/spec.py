@@ -316,6 +316,8 @@ class Spec:
         ):
             return None
         no(until < self.now, "claim_grant_expired")
+        grant = self.live(e)
+        no(grant is not None and grant.worker != worker, "invalid_claim_grant")
         lost = e.state in ("RUNNING", "LOST")
         if (not lost and (e.state != "READY" or e.pend != "interrupted")) or (
             lost and self.too_many(e)
