@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,9 @@ async def copy_database(source_url: str, destination_url: str, report: Report) -
         if (begun := await source.unfinished_source()) is not None:
             raise CopyRefused(f"{source.shown} is an unfinished copy of {begun}; copy that one")
         _check_paused(source.shown, await transfer.activity(source))
+        if is_valkey(destination_url):
+            others = await transfer.other_namespaces(source)
+            check_cells(destination_url, source.shown, others)
         resumed = await _begin(source, destination)
         rows = await transfer.copy_tables(source, destination, report)
         found = await transfer.differences(source, destination, report)
@@ -91,6 +94,20 @@ def _check_paused(shown: str, active: Activity, *, is_source: bool = True) -> No
         f"{shown} is in use: {'; '.join(parts)}; stop workers and servers, wait until leases and "
         "registrations have expired, and copy again"
     )
+
+
+def check_cells(destination_url: str, source: str, others: Sequence[str]) -> None:
+    """`others`: the namespaces beside `default`. A copy writes one cell."""
+    if others and is_valkey(destination_url):
+        raise CopyRefused(
+            f"{source} has the namespaces {_some(others)}, and on Valkey each is its own cell; "
+            "only the namespace default can be moved to Valkey"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[: transfer.SHOWN])
+    return f"{shown} and {len(names) - transfer.SHOWN} more" if names[transfer.SHOWN :] else shown
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from flowfabric.errors import Corruption, Unavailable
 from flowfabric.model.execution import UNREADABLE
-from flowfabric.store.port import Read, Row, Scan
+from flowfabric.store.port import Count, Read, Row, Scan
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.reads import select
 
@@ -27,6 +27,7 @@ MARK = "ff_copy_progress"
 MARK_DDL = f"CREATE TABLE IF NOT EXISTS {MARK} (source text NOT NULL)"
 SHOWN = 10
 NO_ID = UUID(int=0)
+OF_NAMESPACES = ("ff_exec_core", "ff_task", "ff_schedule", "ff_budget_policy", "ff_quota_policy")
 NUMBERED = tuple(table for table in TABLES.values() if table.is_numbered)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -139,6 +140,15 @@ async def activity(database: Database) -> Activity:
 
 async def tables_with_rows(database: Database) -> list[str]:
     return [name for name, table in TABLES.items() if await database.last_key(table) is not None]
+
+
+async def other_namespaces(database: Database) -> list[str]:
+    """The namespaces beside `default` that have executions, tasks, schedules or limits."""
+    found: set[str] = set()
+    for name in OF_NAMESPACES:
+        (rows,) = await database.load((Count(name, ("namespace",)),))
+        found.update(namespace for namespace, _ in rows if namespace)
+    return sorted(found - {"default"})
 
 
 async def copy_tables(source: Database, destination: Destination, report: Report) -> int:
