@@ -4,6 +4,7 @@ happens when it is full.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -24,6 +25,7 @@ from flowfabric.store.valkey.options import options_of
 from flowfabric.store.valkey.store import ValkeyStore
 from flowfabric.testing import ManualClock
 from flowfabric.testing.valkey import ValkeyServer
+from tests.patience import patient
 
 EXEC = TABLE_CODES["ff_exec_core"].encode()
 LANE = "lane"
@@ -103,6 +105,23 @@ async def test_retention_keeps_the_number_of_keys_level(clock: ManualClock) -> N
             counts.append((full, await client.dbsize()))
         assert len({left for _, left in counts}) == 1
         assert all(full > left + ROUND for full, left in counts)
+
+
+async def test_retention_makes_room_on_a_full_server(clock: ManualClock) -> None:
+    async with opened(clock) as (engine, client, _):
+        for _ in range(ROUND):
+            await submit(engine, LARGE)
+        works = await engine.claim_many(LANE, (), POLICY, ROUND)
+        await engine.complete_many([(work.handle, LARGE) for work in works])
+        await client.config_set({"maxmemory": "1"})
+        with pytest.raises(TransportError, match="memory is full"):
+            await submit(engine)
+        clock.advance(RETENTION_MS + 1)
+        engine.with_scanners(LoopSettings(retention_ms=20))
+        async with patient(20):
+            while await engine.read_execution_state(works[-1].execution_id):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert engine.loops.leads
 
 
 async def test_a_full_server_still_reads_and_continues_when_there_is_room(

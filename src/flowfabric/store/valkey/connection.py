@@ -100,11 +100,14 @@ class Connection:
         with as_engine_errors():
             await clients.publish(self._client, channel, message)
 
-    async def commit(self, request: bytes) -> Any:
+    async def commit(self, request: bytes, *, frees: bool = False) -> Any:
+        """`frees`: it deletes and does nothing else, which a full server takes as well."""
+        found = library()
         if self._confirming is None:
-            return await self._call(library().commit, request)
+            return await self._call(found.free if frees else found.commit, request)
+        function = found.free_at if frees else found.commit_at
         try:
-            return await self._confirmed(self._confirming, library().commit_at, request)
+            return await self._confirmed(self._confirming, function, request)
         except TransportError as error:
             self._doubts += error.doubtful
             raise

@@ -20,12 +20,15 @@ TTL_S = 8.0
 ASK_EVERY_S = 2.0
 ANSWER_S = 2.0
 TAKE = (
+    "#!lua flags=allow-oom\n"
     "local held = redis.call('GET', KEYS[1]) "
     "if held and held ~= ARGV[1] and redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then "
     "return 0 end "
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
 )
-"""A lease that ends later than any was taken for is left by a clock that was set back."""
+"""A lease that ends later than any was taken for is left by a clock that was set back. On a full
+server the loops of a leader make room.
+"""
 GIVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 

@@ -9,7 +9,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from flowfabric.plan import Arg, Form, InsertEach, walk
+from flowfabric.plan import Arg, Delete, Form, InsertEach, walk
 from flowfabric.store.schema import TABLES
 from flowfabric.store.valkey.encoding import Decoder, decoders
 from flowfabric.store.valkey.lua_forms import form_lua
@@ -46,6 +46,8 @@ local function missing(keys) -- what the caller may not do; a commit could fail 
 end
 server.register_function('ff_commit_DIGEST', commit)
 server.register_function('ff_commit_at_DIGEST', commit_at)
+server.register_function{function_name='ff_free_DIGEST', callback=commit, flags={'allow-oom'}}
+server.register_function{function_name='ff_free_at_DIGEST', callback=commit_at, flags={'allow-oom'}}
 server.register_function('ff_load_at_DIGEST', load_at)
 server.register_function{function_name='ff_missing_DIGEST', callback=missing, flags={'no-writes'}}
 server.register_function{function_name='ff_load_DIGEST', callback=load, flags={'no-writes'}}
@@ -61,6 +63,9 @@ class Library(Struct, frozen=True):
     commit_at: str
     load_at: str
     """These two write, and answer as well where in the history of the server that was."""
+    free: str
+    free_at: str
+    """Commits that a full server takes as well."""
     missing: str
     """Rights that the user does not have."""
 
@@ -68,13 +73,15 @@ class Library(Struct, frozen=True):
 class ServerForm(Struct, frozen=True):
     """A form under the digest of its source, and its number in the requests of this process.
 
-    `returning` decodes the columns of an answer. `lists` are the arguments that are stored as the
-    list of a column, and `items` those whose items have such lists at these places.
+    `frees`: it deletes and does nothing else. `returning` decodes the columns of an answer.
+    `lists` are the arguments that are stored as the list of a column, and `items` those whose items
+    have such lists at these places.
     """
 
     name: str
     number: int
     source: str
+    frees: bool
     returning: tuple[Decoder, ...]
     lists: frozenset[int]
     items: dict[int, frozenset[int]]
@@ -89,9 +96,7 @@ def lua_text(*parts: str) -> str:
 def library() -> Library:
     text = f"{_HEAD}{lua_text(*PARTS)}{schema_lua()}{_REGISTER}"
     digest = _digest(text)
-    names = (
-        f"ff_{each}_{digest}" for each in ("commit", "load", "commit_at", "load_at", "missing")
-    )
+    names = (f"ff_{each}_{digest}" for each in Library.__struct_fields__[1:])
     return Library(text.replace(_MARK, digest), *names)
 
 
@@ -115,6 +120,7 @@ def server_form(form: Form) -> ServerForm:
         f"{form.name}:{_digest(source)}",
         next(_numbers),
         source,
+        all(isinstance(step, Delete) for step in form.steps),
         tuple(decoders(table, returned)),
         frozenset(lists),
         items,

@@ -219,9 +219,11 @@ class ValkeyStore:
         if self._reading:
             await asyncio.wait(self._reading)
         connection = await self._connection()
-        answer = await connection.commit(joined(request))
+        frees = bool(forms) and all(form.frees for form in forms.values())
+        answer = await connection.commit(joined(request), frees=frees)
         if answer == b"NOFORM":
-            answer = await connection.commit(joined([*request, packed(sources(forms.values()))]))
+            request.append(packed(sources(forms.values())))
+            answer = await connection.commit(joined(request), frees=frees)
         now, found, told = answer
         self._ring(told)
         return [Done(int(now), answers, swept) for answers, swept in found]
