@@ -27,7 +27,7 @@ _FORMS = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b\d{13}\b"), "<ms>"),
     (re.compile(r"\b[0-9a-f]{16}\b"), "<fingerprint>"),
-    (re.compile(r"\b(pg|sqlite|postgres|memory):<uuid>"), "<store>:<uuid>"),
+    (re.compile(r"\b(pg|sqlite|postgres|valkey|memory):<uuid>"), "<store>:<uuid>"),
     (re.compile(r"\bl-[0-9a-f]{6}\b"), "<lane>"),
 )
 _SAID = ("kind", "retryable", "limit_bytes", "route")

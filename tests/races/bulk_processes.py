@@ -7,8 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric import Engine
-from flowfabric.connect import connect_store
+from flowfabric.connect import connect_store, is_valkey, valkey_engine
+from flowfabric.connect.valkey import valkey_options
 from flowfabric.engine.bulk import bulk_actions
+from flowfabric.store.valkey.store import ValkeyStore
 from tests.sdk.crashing import Fuse
 
 PAGE = 7
@@ -22,7 +24,9 @@ def with_small_pages() -> None:
 
 
 async def opened(url: str) -> Engine:
-    """An engine without loops: nothing else moves the job."""
+    """An engine without loops: nothing else moves the job. On Valkey, that of one cell."""
+    if is_valkey(url):
+        return valkey_engine(await ValkeyStore(valkey_options(url)).open())
     engine = await connect_store(url, dev=True, loops=False)
     assert isinstance(engine, Engine)
     return engine

@@ -30,9 +30,10 @@ class ServerProcess:
     def __init__(self, store_url: str, folder: Path, port: int | None = None) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        on_postgres = store_url.startswith("postgres")
         where = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": store_url}
-        if not on_postgres:
+        if store_url.startswith("valkey"):
+            where = {"FF_URL": store_url}
+        elif not store_url.startswith("postgres"):
             where = {"FF_BACKEND": "sqlite", "FF_SQLITE_PATH": store_url.removeprefix("sqlite:///")}
         self._environ = {
             **os.environ,

@@ -15,7 +15,7 @@ from flowfabric.engine.parts import Approvals
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.approval import ApprovalListed
-from flowfabric.model.execution import Page
+from flowfabric.model.execution import Lane, Page
 from flowfabric.model.flow_views import FlowListed
 from flowfabric.model.history import HistoryEntry
 from flowfabric.model.lease import ExpiredLeaseInfo
@@ -244,6 +244,11 @@ class Listings:
         pages = await self._cells.answers(lambda cell: cell.list_lanes(cursor, limit))
         once = _once(pages)
         return merged(once, validation.limit(limit, MAX_LANES), _same, _same, _same)
+
+    async def read_lane(self, lane: str) -> Lane | None:
+        """The lane as the first cell knows it; an operator changes its state in all of them."""
+        found = await self._cells.answers(lambda cell: cell.read_lane(lane))
+        return next((each for each in found if each is not None), None)
 
     async def list_workers(
         self,

@@ -117,7 +117,7 @@ ROUTES: dict[str, Route] = dict(
         *_all(
             Route(To.BASE),
             "create_token rotate_token revoke_token list_tokens read_live_tokens touch_tokens "
-            "list_waitpoint_hmac_kids read_lane events_held_back_by",
+            "list_waitpoint_hmac_kids events_held_back_by",
         ),
         *_all(
             Route(To.EVERYWHERE),

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from glide import GlideClient, GlideClusterClient
+from glide import GlideClient, GlideClusterClient, glide_client
 
 Client = GlideClient | GlideClusterClient
 Make = Callable[[], Coroutine[Any, Any, Client]]
@@ -25,7 +25,7 @@ class _Reader:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._begun, self._beginning = False, asyncio.Lock()
+        self._beginning = asyncio.Lock()
         threading.Thread(
             target=self._loop.run_forever, name="flowfabric-valkey-answers", daemon=True
         ).start()
@@ -34,11 +34,16 @@ class _Reader:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._begin(make), self._loop))
 
     async def _begin(self, make: Make) -> None:
-        """Opens the first connection on the event loop of this thread."""
+        """Opens a connection on the event loop of this thread if no other loop reads answers."""
         async with self._beginning:
-            if not self._begun:
+            if not _are_read():
                 await (await make()).close()
-                self._begun = True
+
+
+def _are_read() -> bool:
+    """A loop on which the program has opened a connection of its own may be closed by now."""
+    loop = vars(glide_client).get("_async_pipe_loop")
+    return loop is not None and not loop.is_closed()
 
 
 class _Answers:
