@@ -12,8 +12,10 @@ import platform
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -24,7 +26,7 @@ from benchmarks.report import Measured
 
 NAME = "speed"
 STORES = {"sqlite": "SQLite", "postgres": "Postgres", "valkey": "Valkey"}
-LIMIT_S = 600
+LIMIT_S = 600.0
 Cell = Callable[[Measured], float | None]
 
 
@@ -115,9 +117,10 @@ _DRIVERS = {"postgres": "asyncpg", "valkey": "valkey-glide"}
 _INTRODUCTION = """\
 Measured on {cores} shared cores of a virtual machine with Python {python}, SQLite {sqlite}
 (`synchronous=FULL`), Postgres from a wheel with default durable settings, and Valkey from a wheel
-with an append file that is written every second. Each figure is the median of {rounds} runs, with
-the lowest and the highest in brackets. The machine's own speed varies by a factor of two over a
-day, so compare the figures of one row, and run the commands on yours. This page is written by
+with an append file that is written every second. Each figure is the median of at most {rounds}
+runs, with the lowest and the highest in brackets if there are several. A command that takes longer
+than {limit:.0f} s has no figure. The machine's own speed varies by a factor of two over a day, so
+compare the figures of one row, and run the commands on yours. This page is written by
 `python -m benchmarks speed --rounds {rounds} --write docs/speed.md`.
 """
 
@@ -125,7 +128,8 @@ day, so compare the figures of one row, and run the commands on yours. This page
 class Results:
     """What each command printed, per store and round."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self.limit_s = limit_s
         self._found: dict[tuple[str, str], list[list[Measured]]] = {}
 
     def run(self, command: str, store: str) -> None:
@@ -133,9 +137,9 @@ class Results:
         argv = [sys.executable, "-m", "benchmarks", *command.split(), "--store", store, "--json"]
         print(f"{command} --store {store}", file=sys.stderr, flush=True)
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S)
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=self.limit_s)
         except subprocess.TimeoutExpired:
-            print(f"stopped after {LIMIT_S} s", file=sys.stderr, flush=True)
+            print(f"stopped after {self.limit_s:.0f} s", file=sys.stderr, flush=True)
             return
         if done.returncode != 0:
             print(done.stderr[-2_000:], file=sys.stderr, flush=True)
@@ -186,9 +190,8 @@ def commands() -> list[tuple[str, str]]:
     rows = [
         (row.command, store) for group in SECTIONS.values() for row in group for store in row.stores
     ]
-    return list(
-        dict.fromkeys([*rows, *product((command for command, _, _ in PEERS.values()), PEER_STORES)])
-    )
+    peers = product((command for command, _, _ in PEERS.values()), PEER_STORES)
+    return list(dict.fromkeys([*peers, *rows]))
 
 
 def page(results: Results, rounds: int) -> Iterator[str]:
@@ -198,6 +201,7 @@ def page(results: Results, rounds: int) -> Iterator[str]:
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
         rounds=rounds,
+        limit=results.limit_s,
     )
     for title, rows in SECTIONS.items():
         yield f"## {title}\n"
@@ -237,10 +241,12 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks speed", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", type=Path, help="the page; printed unless told")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds of one command")
+    parser.add_argument("--minutes", type=float, default=inf, help="then no command begins")
     args = parser.parse_args(argv)
-    results = Results()
-    for _ in range(args.rounds):
-        for command, store in commands():
+    results, until = Results(args.limit), time.monotonic() + 60 * args.minutes
+    for command, store in commands() * args.rounds:
+        if time.monotonic() < until:
             results.run(command, store)
     text = "\n".join(page(results, args.rounds))
     if args.write:

@@ -44,12 +44,13 @@ def user(server: ValkeyServer, *more: str) -> Iterator[str]:
         admin.execute_command("ACL", "DELUSER", "ff")
 
 
-async def _one_life(url: str) -> str:
+async def _one_life(url: str, namespace: str = "default") -> str:
     engine = await connect_store(url)
+    policy = ClaimPolicy("w", "i", 30_000, namespace=namespace)
     try:
         ident = ExecutionId.solo("default")
-        await engine.create_execution(CreateExecutionArgs(execution_id=ident))
-        for claimed in await engine.claim_many("default", (), ClaimPolicy("w", "i", 30_000), 1):
+        await engine.create_execution(CreateExecutionArgs(execution_id=ident, namespace=namespace))
+        for claimed in await engine.claim_many("default", (), policy, 1):
             await engine.complete(claimed.handle, b"done")
         return str(await engine.read_execution_state(ident))
     finally:
@@ -60,8 +61,15 @@ async def test_a_user_with_the_documented_rights_can_do_everything() -> None:
     server = valkey.server()
     with user(server) as url:
         assert await _one_life(url) == "completed"
+        assert await _one_life(url, "acme") == "completed"
         with Valkey(port=server.port, username="ff", password=PASSWORD) as other:
-            for refused in ("FLUSHALL", "KEYS *", "CONFIG SET maxmemory 1", "GET {other}:T"):
+            for refused in (
+                "FLUSHALL",
+                "KEYS *",
+                "CONFIG SET maxmemory 1",
+                "GET {other}:T",
+                "GET {jobs2}:T",
+            ):
                 with pytest.raises(Exception, match="permissions"):
                     other.execute_command(*refused.split())
 

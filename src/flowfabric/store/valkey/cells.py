@@ -36,7 +36,8 @@ def cell_of(base: Options, namespace: str) -> Options:
 class Link:
     """Two clients for all cells of a deployment, and for one event loop: one calls, one listens.
 
-    The driver may answer a call with the confirmation of a subscription, so no client does both.
+    Calls got answers that were not theirs while one client subscribed to many channels. The cause
+    is not known, so no client does both.
     """
 
     def __init__(self, options: Options) -> None:
