@@ -14,12 +14,13 @@ from uuid import UUID
 import pytest
 
 from flowfabric.codec.token import mint
-from flowfabric.connect import connect_store, read_tables
+from flowfabric.connect import ValkeyBackend, connect_store, read_tables
 from flowfabric.connect.importing import ImportReport, import_original
 from flowfabric.connect.transfer import CopyRefused
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import ClaimPolicy
+from flowfabric.model.search import ExecutionFilter
 from flowfabric.model.signing_key import HmacKey
 from flowfabric.model.waitpoint import DeliverSignalArgs
 from flowfabric.store.schema import TABLES
@@ -137,6 +138,36 @@ def full(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {name: full(part) for name, part in value.items() if part not in ([], {}, None)}
+
+
+async def test_every_namespace_has_its_cell(tmp_path: Path) -> None:
+    """A name that no operation accepts has none."""
+    url, _ = await imported("valkey", tmp_path, ORIGINAL)
+    old = original(ORIGINAL, "SELECT * FROM ff_exec_core")
+    named = {
+        UUID(bytes=row["execution_id"]): json.loads(row["raw_fields"])["namespace"] for row in old
+    }
+    assert {len(space) for space in named.values()} == {0, 2, 300}
+    engine = await ValkeyBackend.connect(url)
+    try:
+        assert await engine.cells.names() == ["default", "ns"]
+        for space in ("default", "ns"):
+            tables = await engine.cells.cell(space).store.dump(TABLES)
+            mine = {uuid for uuid, of in named.items() if (of == "ns") == (space == "ns")}
+            for name in ("ff_exec_core", "ff_attempt", "ff_lease_event"):
+                at = TABLES[name].names.index("execution_id")
+                assert {row[at] for row in tables[name]} <= mine
+            assert len(tables["ff_exec_core"]) == len(mine)
+            assert len(tables["ff_waitpoint_hmac"]) == 2
+        for row in old:
+            ident = ExecutionId.of(row["partition_key"], UUID(bytes=row["execution_id"]))
+            assert await engine.read_execution_state(ident) is not None
+        found = await engine.find_executions(ExecutionFilter(namespace="ns"), 100)
+        assert {each.execution_uuid for each in found.items} == {
+            uuid for uuid, space in named.items() if space == "ns"
+        }
+    finally:
+        await engine.close()
 
 
 @both
@@ -335,8 +366,9 @@ def test_the_command_lists_what_differs(tmp_path: Path) -> None:
     assert flowfabric("verify", "--db", url).returncode == 0
 
 
-async def test_an_interrupted_import_continues(tmp_path: Path) -> None:
-    url = new_url("sqlite", "imported", tmp_path)
+@both
+async def test_an_interrupted_import_continues(kind: str, tmp_path: Path) -> None:
+    url = new_url(kind, "imported", tmp_path)
 
     def stop(step: Step) -> None:
         if step.table == "ff_flow_core":

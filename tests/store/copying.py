@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
 from flowfabric.connect.transfer import open_destination
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES, Column, Table
-from flowfabric.store.transfer import OF_NAMESPACES
 from tests import valkey
 from tests.postgres import database
 
 LAST_NUMBER = 5_000
+SPACES = ("default", "ann", "bob-ü")
 
 
 def new_url(kind: str, name: str, folder: Path) -> str:
@@ -24,13 +25,13 @@ def new_url(kind: str, name: str, folder: Path) -> str:
     return f"sqlite:///{folder / name}.db"
 
 
-def a_value(table: Table, column: Column, n: int) -> object:
+def a_value(table: Table, column: Column, n: int, spaces: Sequence[str] = SPACES) -> object:
     if column.null and n % 2:
         return None
     if column.name in ("lease_expires_at_ms", "expires_at_ms"):
         return n
-    if column.name == "namespace" and table.name in OF_NAMESPACES:
-        return "default"  # on Valkey the others are cells of their own
+    if column.name == "namespace":
+        return spaces[n % len(spaces)]
     match column.kind:
         case "auto":
             return 3 * n + 1
@@ -49,13 +50,16 @@ def a_value(table: Table, column: Column, n: int) -> object:
     return f"{column.name} ü '{n}'"
 
 
-def some_rows(table: Table, rows: int) -> list[Row]:
-    return [tuple(a_value(table, column, n) for column in table.columns) for n in range(rows)]
+def some_rows(table: Table, rows: int, spaces: Sequence[str] = SPACES) -> list[Row]:
+    """The same number has the same id in every table, and so one namespace."""
+    return [
+        tuple(a_value(table, column, n, spaces) for column in table.columns) for n in range(rows)
+    ]
 
 
-async def fill(url: str, rows: int) -> None:
+async def fill(url: str, rows: int, spaces: Sequence[str] = SPACES) -> None:
     async with open_destination(url) as side:
         for table in TABLES.values():
-            await side.write(table, some_rows(table, rows))
+            await side.write(table, some_rows(table, rows, spaces))
         numbers = {table.name: LAST_NUMBER for table in TABLES.values() if table.is_numbered}
         await side.finish(numbers)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from flowfabric.connect import connect_store, look_at_store, read_tables
-from flowfabric.connect.transfer import CopyRefused, copy_database, open_destination, open_source
+from flowfabric.connect.transfer import CopyRefused, copy_database, open_destination
 from flowfabric.errors import TransportError, Unavailable
 from flowfabric.store.schema import TABLES
 from flowfabric.store.transfer import Destination, Step
+from flowfabric.store.valkey import cell_rows
 from flowfabric.store.valkey import transfer as valkey_transfer
 from flowfabric.store.valkey.connection import Connection
 from flowfabric.store.valkey.options import options_of
@@ -133,20 +134,20 @@ async def test_background_loops_on_a_cell_are_named(tmp_path: Path) -> None:
 async def test_large_rows_are_written_in_calls_of_a_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(valkey_transfer, "WRITTEN_BYTES", 100)
+    monkeypatch.setattr(cell_rows, "WRITTEN_BYTES", 100)
     src, dst = new_url("sqlite", "from", tmp_path), new_url("valkey", "to", tmp_path)
     await fill(src, 9)
     await copy_database(src, dst, ignored)
     found = [await asyncio.to_thread(read_tables, url, TABLES) for url in (src, dst)]
-    assert {name: sorted(rows, key=repr) for name, rows in found[0].items()} == {
-        name: sorted(rows, key=repr) for name, rows in found[1].items()
+    assert {name: set(rows) for name, rows in found[0].items()} == {
+        name: set(rows) for name, rows in found[1].items()
     }
 
 
 async def test_the_last_key_of_a_cell_has_the_values_of_its_row(tmp_path: Path) -> None:
     dst = new_url("valkey", "to", tmp_path)
     await fill(dst, 3)
-    async with open_source(dst) as side:
+    async with open_destination(dst) as side:
         for name, table in TABLES.items():
             (page,) = [page async for page in side.pages(table, None)]
             key = tuple(page[-1][table.names.index(column)] for column in table.key)

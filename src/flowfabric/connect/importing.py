@@ -99,7 +99,7 @@ async def _write(destination: Destination, made: Imported, report: Report) -> di
             (whole_row(table, row) for row in made.rows.get(name, ())), key=_key_of(table)
         )
         counts[name] = len(rows)
-        last = await destination.last_key(table)
+        last = await destination.behind(table)
         key = _key_of(table)
         left = [row for row in rows if last is None or key(row) > last]
         done += len(rows) - len(left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from flowfabric.store import transfer
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sqlite.transfer import SqliteSide
 from flowfabric.store.sqlite.uri import parse_target
-from flowfabric.store.transfer import Activity, Database, Destination, Report
+from flowfabric.store.transfer import Activity, Database, Destination, Pair, Report
 
 if TYPE_CHECKING:
     from flowfabric.store.valkey.options import Options
@@ -41,12 +41,13 @@ async def copy_database(source_url: str, destination_url: str, report: Report) -
         if (begun := await source.unfinished_source()) is not None:
             raise CopyRefused(f"{source.shown} is an unfinished copy of {begun}; copy that one")
         _check_paused(source.shown, await transfer.activity(source))
-        if is_valkey(destination_url):
-            others = await transfer.other_namespaces(source)
-            check_cells(destination_url, source.shown, others)
-        resumed = await _begin(source, destination)
-        rows = await transfer.copy_tables(source, destination, report)
-        found = await transfer.differences(source, destination, report)
+        await _begin(source, destination)
+        pairs = await pairs_of(source, destination)
+        resumed = sum(
+            [await target.count(table) for _, target in pairs for table in TABLES.values()]
+        )
+        rows = await transfer.copy_tables(pairs, report)
+        found = await transfer.differences(pairs, report)
         if found:
             raise CopyRefused(
                 f"the copy differs from its source in {', '.join(found)}; "
@@ -57,8 +58,7 @@ async def copy_database(source_url: str, destination_url: str, report: Report) -
         return Copied(rows, resumed)
 
 
-async def _begin(source: Database, destination: Destination) -> int:
-    """The number of rows that the destination has of an earlier copy."""
+async def _begin(source: Database, destination: Destination) -> None:
     _check_paused(destination.shown, await transfer.activity(destination), is_source=False)
     begun = await destination.unfinished_source()
     full = await transfer.tables_with_rows(destination)
@@ -74,10 +74,6 @@ async def _begin(source: Database, destination: Destination) -> int:
             f"{destination.shown} has an unfinished copy of {begun}; "
             "continue that one, or name an empty database"
         )
-    rows = 0
-    for name in full:
-        rows += await destination.count(TABLES[name])
-    return rows
 
 
 def _check_paused(shown: str, active: Activity, *, is_source: bool = True) -> None:
@@ -96,18 +92,13 @@ def _check_paused(shown: str, active: Activity, *, is_source: bool = True) -> No
     )
 
 
-def check_cells(destination_url: str, source: str, others: Sequence[str]) -> None:
-    """`others`: the namespaces beside `default`. A copy writes one cell."""
-    if others and is_valkey(destination_url):
-        raise CopyRefused(
-            f"{source} has the namespaces {_some(others)}, and on Valkey each is its own cell; "
-            "only the namespace default can be moved to Valkey"
-        )
+async def pairs_of(source: Database, destination: Destination) -> list[Pair]:
+    """What is copied to what: between two deployments on Valkey, each cell."""
+    if not (is_valkey(source.shown) and is_valkey(destination.shown)):
+        return [(source, destination)]
+    from flowfabric.store.valkey.transfer import cell_pairs
 
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[: transfer.SHOWN])
-    return f"{shown} and {len(names) - transfer.SHOWN} more" if names[transfer.SHOWN :] else shown
+    return await cell_pairs(source, destination)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from flowfabric.errors import Corruption, Unavailable
 from flowfabric.model.execution import UNREADABLE
-from flowfabric.store.port import Count, Read, Row, Scan
+from flowfabric.store.port import Read, Row, Scan
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.reads import select
 
@@ -27,13 +27,35 @@ MARK = "ff_copy_progress"
 MARK_DDL = f"CREATE TABLE IF NOT EXISTS {MARK} (source text NOT NULL)"
 SHOWN = 10
 NO_ID = UUID(int=0)
-OF_NAMESPACES = ("ff_exec_core", "ff_task", "ff_schedule", "ff_budget_policy", "ff_quota_policy")
 NUMBERED = tuple(table for table in TABLES.values() if table.is_numbered)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Database(Protocol):
-    """One side of a copy. No other process uses it meanwhile."""
+class Source(Protocol):
+    """Rows that are copied. No other process uses them meanwhile."""
+
+    async def count(self, table: Table) -> int: ...
+
+    def pages(self, table: Table, after: Row | None) -> AsyncIterator[list[Row]]:
+        """The rows behind a key, in the order of keys."""
+
+    async def numbers(self) -> dict[str, int]:
+        """The last number that each table of events has drawn."""
+
+
+class Target(Source, Protocol):
+    async def behind(self, table: Table) -> Row | None:
+        """The key behind which rows are missing. None: `write` leaves out those that are there."""
+
+    async def write(self, table: Table, rows: Sequence[Row]) -> int:
+        """All of the rows, or none; how many were missing. Over several cells, all of a cell."""
+
+    async def finish(self, numbers: Mapping[str, int]) -> None:
+        """Continues the numbers of events."""
+
+
+class Database(Source, Protocol):
+    """One side of a copy."""
 
     @property
     def shown(self) -> str:
@@ -46,15 +68,7 @@ class Database(Protocol):
     async def loops_holder(self) -> str | None:
         """The process that runs the loops of this database, if one does."""
 
-    async def count(self, table: Table) -> int: ...
-
-    def pages(self, table: Table, after: Row | None) -> AsyncIterator[list[Row]]:
-        """The rows behind a key, in the order of keys."""
-
     async def last_key(self, table: Table) -> Row | None: ...
-
-    async def numbers(self) -> dict[str, int]:
-        """The last number that each table of events has drawn."""
 
     async def unfinished_source(self) -> str | None:
         """The source of the copy that has begun here and not ended."""
@@ -62,17 +76,14 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
-class Destination(Database, Protocol):
+class Destination(Database, Target, Protocol):
     async def begin(self, source: str) -> None: ...
-
-    async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """All of the rows, or none."""
-
-    async def finish(self, numbers: Mapping[str, int]) -> None:
-        """Continues the numbers of events."""
 
     async def end(self) -> None:
         """Ends the copy: the database may be used."""
+
+
+Pair = tuple[Source, Target]
 
 
 class Step(Struct, frozen=True):
@@ -142,55 +153,52 @@ async def tables_with_rows(database: Database) -> list[str]:
     return [name for name, table in TABLES.items() if await database.last_key(table) is not None]
 
 
-async def other_namespaces(database: Database) -> list[str]:
-    """The namespaces beside `default` that have executions, tasks, schedules or limits."""
-    found: set[str] = set()
-    for name in OF_NAMESPACES:
-        (rows,) = await database.load((Count(name, ("namespace",)),))
-        found.update(namespace for namespace, _ in rows if namespace)
-    return sorted(found - {"default"})
-
-
-async def copy_tables(source: Database, destination: Destination, report: Report) -> int:
-    """Copies what the destination lacks, and continues its numbers; how many rows were copied."""
-    counts = {name: await source.count(table) for name, table in TABLES.items()}
-    total, done, copied = sum(counts.values()), 0, 0
-    for name, table in TABLES.items():
-        after = await destination.last_key(table)
-        before = await destination.count(table)
-        done += before
-        report(Step("copy", name, done, total))
-        async for page in source.pages(table, after):
-            await destination.write(table, page)
-            copied += len(page)
-            done += len(page)
+async def copy_tables(pairs: Sequence[Pair], report: Report) -> int:
+    """Copies what the targets lack, and continues their numbers; how many rows were copied."""
+    total, done, copied = await _rows_of(pairs), 0, 0
+    for source, target in pairs:
+        for name, table in TABLES.items():
+            after = await target.behind(table)
+            done += await target.count(table)
             report(Step("copy", name, done, total))
-    await destination.finish(await source.numbers())
+            async for page in source.pages(table, after):
+                written = await target.write(table, page)
+                copied += written
+                done += written
+                report(Step("copy", name, done, total))
+        await target.finish(await source.numbers())
     return copied
 
 
-async def differences(source: Database, destination: Database, report: Report) -> list[str]:
+async def differences(pairs: Sequence[Pair], report: Report) -> list[str]:
     """The tables whose rows differ, and the tables of events whose numbers do not continue."""
-    total = 2 * sum([await source.count(table) for table in TABLES.values()])
+    total = 2 * await _rows_of(pairs)
     found, done = [], 0
-    for name, table in TABLES.items():
-        states = []
-        for database in (source, destination):
-            state = await state_of(database, table)
-            states.append(state)
-            done += state.rows
-            report(Step("verify", name, done, max(total, done)))
-        if states[0] != states[1]:
-            found.append(f"{name} ({states[0].rows} rows, {states[1].rows} in the destination)")
-    numbers, continued = await source.numbers(), await destination.numbers()
-    return found + [
-        f"{name} (its numbers continue after {continued[name]}, not after {numbers[name]})"
-        for name in numbers
-        if numbers[name] != continued[name]
-    ]
+    for pair in pairs:
+        for name, table in TABLES.items():
+            states = []
+            for side in pair:
+                state = await state_of(side, table)
+                states.append(state)
+                done += state.rows
+                report(Step("verify", name, done, max(total, done)))
+            if states[0] != states[1]:
+                found.append(f"{name} ({states[0].rows} rows, {states[1].rows} in the destination)")
+        numbers, continued = [await side.numbers() for side in pair]
+        found += [
+            f"{name} (its numbers continue after {continued[name]}, not after {numbers[name]})"
+            for name in numbers
+            if numbers[name] != continued[name]
+        ]
+    return found
 
 
-async def state_of(database: Database, table: Table) -> TableState:
+async def _rows_of(pairs: Sequence[Pair]) -> int:
+    counts = [await source.count(table) for source, _ in pairs for table in TABLES.values()]
+    return sum(counts)
+
+
+async def state_of(database: Source, table: Table) -> TableState:
     rows, digest = 0, hashlib.sha256()
     async for page in database.pages(table, None):
         for row in page:

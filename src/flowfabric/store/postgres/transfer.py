@@ -103,7 +103,10 @@ class PostgresSide:
             await self._db.execute(MARK_DDL)
             await self._db.execute(f"INSERT INTO {MARK} (source) VALUES ($1)", source)
 
-    async def write(self, table: Table, rows: Sequence[Row]) -> None:
+    async def behind(self, table: Table) -> Row | None:
+        return await self.last_key(table)
+
+    async def write(self, table: Table, rows: Sequence[Row]) -> int:
         try:
             async with self._db.transaction():
                 await self._db.copy_records_to_table(
@@ -111,6 +114,7 @@ class PostgresSide:
                 )
         except Exception as error:
             raise as_engine_error(error) from error
+        return len(rows)
 
     async def finish(self, numbers: Mapping[str, int]) -> None:
         async with self._db.transaction():

@@ -100,11 +100,15 @@ class SqliteSide:
             self._db.execute(MARK_DDL)
             self._db.execute(f"INSERT INTO {MARK} (source) VALUES (?)", (source,))
 
-    async def write(self, table: Table, rows: Sequence[Row]) -> None:
+    async def behind(self, table: Table) -> Row | None:
+        return await self.last_key(table)
+
+    async def write(self, table: Table, rows: Sequence[Row]) -> int:
         marks = ", ".join("?" * len(table.names))
         sql = f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({marks})"
         with _Transaction(self._db):
             self._db.executemany(sql, [_encoded(table, table.names, row) for row in rows])
+        return len(rows)
 
     async def finish(self, numbers: Mapping[str, int]) -> None:
         with _Transaction(self._db):
