@@ -184,6 +184,21 @@ async def test_a_copy_to_cells_that_is_killed_continues(tmp_path: Path) -> None:
     await check(url, made)
 
 
+async def test_a_bulk_job_over_all_namespaces_goes_on_in_every_cell(tmp_path: Path) -> None:
+    source, url = f"sqlite:///{tmp_path}/from.db", new_url()
+    engine = await connect_store(source, dev=True, loops=False)
+    made = [each for space in SPACES for each in await create(engine, space, 2)]
+    cancel = BulkArgs(action=BulkAction.CANCEL, where=ExecutionFilter(), reason="r")
+    job = await engine.start_bulk(cancel)
+    await engine.close()
+    await copy_database(source, url, ignored)
+    async with opened(url) as cells:
+        while (done := await cells.run_bulk(job.job_id)).state is BulkState.RUNNING:
+            pass
+        assert (done.matched, done.changed, done.errors) == (6, 6, ())
+        assert {await cells.read_execution_state(each) for each in made} == {"cancelled"}
+
+
 async def test_a_copy_that_stops_between_cells_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
