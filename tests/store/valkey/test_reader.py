@@ -48,6 +48,30 @@ first_is_over.set()
 other.join()
 """
 """The event loop of the first connection ends while another is in use."""
+OWN_CLIENT = """
+import asyncio, sys
+from glide import GlideClient, GlideClientConfiguration, NodeAddress
+from flowfabric.store.valkey.options import options_of
+from flowfabric.store.valkey.store import ValkeyStore
+
+options = options_of(sys.argv[1])
+
+async def own():
+    address = NodeAddress(options.host, options.port)
+    return await GlideClient.create(GlideClientConfiguration([address]))
+
+async def ours():
+    store = await ValkeyStore(options).open()
+    await store.now_ms()
+    await store.close()
+    print("answered", flush=True)
+
+stopped = asyncio.new_event_loop()
+client = stopped.run_until_complete(own())
+asyncio.run(ours())
+assert stopped.run_until_complete(client.ping()) == b"PONG"
+"""
+"""The program has a client of its own, on an event loop that is not running."""
 
 
 async def test_a_blocked_event_loop_holds_up_no_other() -> None:
@@ -72,9 +96,10 @@ async def test_a_blocked_event_loop_holds_up_no_other() -> None:
     await here.close()
 
 
-def test_an_event_loop_that_ends_leaves_others_their_answers() -> None:
+@pytest.mark.parametrize("program", [TWO_LOOPS, OWN_CLIENT], ids=["ended", "not-running"])
+def test_an_event_loop_without_answers_takes_none_from_others(program: str) -> None:
     url = valkey.server().url_of("two-loops")
-    command = [sys.executable, "-c", TWO_LOOPS, url]
+    command = [sys.executable, "-c", program, url]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=patience(60), check=False
     )

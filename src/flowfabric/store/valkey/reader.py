@@ -34,16 +34,23 @@ class _Reader:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._begin(make), self._loop))
 
     async def _begin(self, make: Make) -> None:
-        """Opens a connection on the event loop of this thread if no other loop reads answers."""
+        """Opens a connection on the loop of this thread, unless a loop that runs reads answers."""
         async with self._beginning:
-            if not _are_read():
+            if _is_needed():
                 await (await make()).close()
 
 
-def _are_read() -> bool:
-    """A loop on which the program has opened a connection of its own may be closed by now."""
-    loop = vars(glide_client).get("_async_pipe_loop")
-    return loop is not None and not loop.is_closed()
+def _is_needed() -> bool:
+    """A loop on which the program opened a connection of its own may have stopped by now. It is no
+    longer the reader then.
+    """
+    driver = vars(glide_client)
+    with driver["_async_pipe_lock"]:
+        loop = driver["_async_pipe_loop"]
+        if loop is not None and not loop.is_closed() and not loop.is_running():
+            loop.remove_reader(driver["_async_pipe_read_fd"])
+            driver["_async_pipe_registered"], driver["_async_pipe_loop"] = False, None
+        return loop is None or not loop.is_running()
 
 
 class _Answers:
