@@ -21,6 +21,7 @@ from flowfabric.errors import TransportError
 
 from .clocks import read_set_clock, true_ns
 from .logs import Log
+from .one_cell import use_one_cell
 from .plan import LOOPS
 from .stores import open_engine
 from .vitals import tell_vitals
@@ -87,6 +88,7 @@ def die() -> None:
 def begin(role: str, setup: Setup) -> None:
     """The whole process, starting right after the fork."""
     _end_with_the_run()
+    use_one_cell()
     if not is_server(setup.url) or "worker" in role:
         read_set_clock(setup.folder)
     errors = os.open(

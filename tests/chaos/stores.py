@@ -18,7 +18,6 @@ import psycopg
 
 from flowfabric import Engine, FlowFabricError, PostgresBackend, SqliteBackend
 from flowfabric.connect import (
-    ValkeyBackend,
     is_postgres,
     is_server,
     migrate_postgres,
@@ -32,6 +31,7 @@ from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.snapshot import TABLES_READ, snapshot_of
 
+from . import one_cell
 from .plan import SETTINGS
 from .valkey_case import ValkeyCase
 from .wire import Wire
@@ -50,10 +50,10 @@ async def open_engine(url: str) -> Engine:
     """Opens the database as every process of a run does. Waits for an unavailable server."""
     if not is_server(url):
         return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
-    backend = PostgresBackend if is_postgres(url) else ValkeyBackend
+    connect = PostgresBackend.connect if is_postgres(url) else one_cell.connect
     while True:
         try:
-            return await backend.connect(url, settings=SETTINGS)
+            return await connect(url, settings=SETTINGS)
         except TransportError as error:
             if not error.retryable:
                 raise
