@@ -260,7 +260,7 @@ def main(words: Sequence[str]) -> None:
     fleet = Fleet(args.servers, args.each_us or measured, args.cores, args.balanced)
     loss = Loss(args.seconds / 2, args.down)
     if args.write is not None:
-        source = "--each-us" if args.each_us else source
+        source = "as given" if args.each_us else source
         block = markdown(fleet, args.seconds, loss, source)
         args.write.write_text(written(args.write.read_text(), {"cells": block}))
         return
